@@ -1,0 +1,1 @@
+"""Data shipped with the project; found through `importlib.resources.files("assets")`."""

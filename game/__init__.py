@@ -1,0 +1,1 @@
+"""The village: pure rules in `game.sim`, pictures in `game.view`."""

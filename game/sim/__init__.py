@@ -1,0 +1,1 @@
+"""Pure rules of the village: no pygame, no model, no I/O."""

@@ -1,0 +1,1 @@
+"""The picture of the village; the only package that imports pygame."""

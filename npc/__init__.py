@@ -1,0 +1,1 @@
+"""The brain: models, the closed-action policy, LoRA adapters. Knows no game rule."""

@@ -1,0 +1,1 @@
+"""The .b22 log: write, read, recover, verify. Knows no game rule."""

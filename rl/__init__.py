@@ -1,0 +1,1 @@
+"""Environment, rollouts, distillation, GRPO, evaluation, checkpoints, report."""

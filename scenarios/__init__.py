@@ -1,0 +1,1 @@
+"""The scenario contract and one file a scenario."""
