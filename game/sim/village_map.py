@@ -62,11 +62,11 @@ class VillageMap(msgspec.Struct, frozen=True):
         return _distances(self.width, self.height, self.walkable, x, y)
 
     def distance(self, x: int, y: int, name: str) -> int:
-        """Walking distance in tiles from (x, y), which lies on the map, to the place; -1 where no way leads."""
+        """Walking distance in tiles from (x, y), a tile of the map, to the place; -1 where no way leads."""
         return self.distances_to(name)[y * self.width + x]
 
     def step_towards(self, x: int, y: int, name: str) -> tuple[int, int]:
-        """The next tile of a shortest way from (x, y) to the place; (x, y) itself when there or when no way leads."""
+        """The next tile of a shortest way to the place; (x, y) itself when there or when no way leads."""
         place = self.place(name)
         return self.step_towards_tile(x, y, place.x, place.y)
 
