@@ -71,7 +71,7 @@ def house(columns: int, rows: int, roof: str) -> Image:
     image = canvas(columns * TILE, rows * TILE)
     top = rows * TILE - 21
     _front(image, top - 1)
-    _roof(image, 0, 3, columns * TILE, top - 2, roof)
+    _roof(image, 0, 3, columns * TILE, top - 3, roof)
     _door(image, _door_x(columns), rows * TILE)
     for column in range(columns):
         if column != (columns - 1) // 2:

@@ -150,6 +150,18 @@ def fence() -> Image:
     return tile
 
 
+def side_fence() -> Image:
+    """A piece of the garden's fence that runs north and south."""
+    tile = canvas(TILE, TILE)
+    for x in (6, 9):
+        rect(tile, x, 0, 1, TILE, "wood light")
+        rect(tile, x + 1, 0, 1, TILE, "wood dark")
+    rect(tile, 6, 3, 5, 11, "ink")
+    rect(tile, 7, 4, 3, 9, "wood light")
+    rect(tile, 9, 4, 1, 9, "wood")
+    return tile
+
+
 def bed() -> Image:
     """A vegetable bed."""
     tile = canvas(TILE, TILE)
@@ -254,6 +266,7 @@ SMALL: dict[str, Callable[[], Image]] = {
     "tree": tree,
     "pine": pine,
     "fence": fence,
+    "side fence": side_fence,
     "bed": bed,
     "well": well,
     "flowers": flowers,

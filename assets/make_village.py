@@ -2,8 +2,8 @@
 
 The map is an ordinary Tiled map (it opens in Tiled): tile layers ground, buildings and decoration, and an
 object layer "places" with one point for each place, in the middle of the tile that a visitor stands on. Every
-tile of the tileset has a boolean property "walkable"; a tile of the map is free when the tiles of all its layers
-are walkable.
+tile of the tileset has a boolean property "walkable"; a tile of the map is free when the tiles of all its
+layers are walkable.
 """
 
 import json
@@ -17,21 +17,21 @@ FOLDER = Path(__file__).parent / "maps"
 COLUMNS = 16  # of the tileset picture
 TILED = "1.11.0"
 
-# "." grass, "=" path, ":" cobbles, "s" sand, "~" water, "-" bridge, "#" pier; digits are PLACES, letters and ","
-# are BLOCKS and THINGS
+# "." grass, "=" path, ":" cobbles, "s" sand, "~" water, "-" bridge, "#" pier; digits are PLACES, letters (and
+# ",") are BLOCKS and THINGS
 PLAN = """
 TTTTTTTTTTTTTTTTTTTT~~TTTTTTTT
-T,..OOO..T...CCCC..t~~.T....TT
+T,..OOO..T...CCCC..t~~.T.....T
 T...OOO......CCCCg..~~..FFFF.T
-T.t.OOO..t.,.CCCC.g.~~..FFFF.T
+T.t.OOO..t.,.CCCC...~~..FFFF.T
 T...OOO......CCCCg,.~~,.FFFF.T
 T,.l.9....T.l.5..T..~~.a.6...T
 T....=........=.....~~..,=...T
 T.t.================--====.t.T
 T...=....:::::..MMM.~~...=..,T
 T.ff=ff.l::w::..MMM.~~.KK=LL.T
-T.fb8bf..::4::l.MMM.~~.KK:LL.T
-T.fb=bf..:::::..MMM.~~:::2:::T
+T.pb8bp..::4::l.MMM.~~.KK:LL.T
+T.pb=bp..:::::..MMM.~~:::2:::T
 T.ff=ff...=.,..t.3..~~:::::::T
 T..=================--===:::cT
 T..=BBBB..=IIIII..,l~~..=...tT
@@ -58,6 +58,7 @@ THINGS = {  # what stands on the tile, and the ground under it
     "t": ("tree", "."),
     ",": ("flowers", "."),
     "f": ("fence", "."),
+    "p": ("side fence", "."),
     "b": ("bed", "."),
     "w": ("well", ":"),
     "l": ("lamp", "."),
@@ -68,9 +69,9 @@ THINGS = {  # what stands on the tile, and the ground under it
 }
 PLACE_GROUND = {"dock": "#", "market": ":", "well": ":"}  # the others' visitors stand on the path
 TERRAINS = {"=": "path", ":": "cobbles", "s": "sand", "~": "water"}
-SAME = {"=": "=:-#", ":": ":=-#", "s": "s=~#", "~": "~-#"}  # neighbours across which a terrain runs on
+SAME = {"=": "=:-#s", ":": ":=-#", "s": "s=~#", "~": "~-#"}  # neighbours across which a terrain runs on
 WALKABLE_THINGS = ("flowers",)
-BUILT = ("fence", "well")  # things that belong to the layer of the buildings
+BUILT = ("fence", "side fence", "well")  # things that belong to the layer of the buildings
 
 
 class Tileset:
@@ -143,7 +144,7 @@ def make_tileset() -> Tileset:
 
 
 def ground_at(x: int, y: int) -> str:
-    """The letter of the ground at (x, y), whatever stands on it; beyond its border the map goes on as it ends."""
+    """The letter of the ground at (x, y), under what stands there; beyond its border the map goes on."""
     letter = PLAN[min(max(y, 0), len(PLAN) - 1)][min(max(x, 0), len(PLAN[0]) - 1)]
     if letter.isdigit():
         return PLACE_GROUND.get(PLACES[int(letter)], "=")
