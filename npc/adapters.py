@@ -1,0 +1,238 @@
+"""LoRA adapters on all linear layers of all blocks: attach, save, load strictly.
+
+The files are mlx-lm's own (``adapters.safetensors`` and ``adapter_config.json``), so that
+``mlx_lm.load(model, adapter_path=folder)`` takes them; ``provenance.json`` beside them says which base and
+tokenizer they belong to. mlx-lm's loader accepts an adapter that lacks tensors; this one refuses whatever
+doesn't match.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from npc.errors import AdapterError
+from npc.mlx import flat, mx, nn, tree_unflatten
+from npc.models import Brain, check_names_and_shapes, hash_arrays, read_safetensors
+
+KEYS = (
+    "self_attn.q_proj",
+    "self_attn.k_proj",
+    "self_attn.v_proj",
+    "self_attn.o_proj",
+    "mlp.gate_proj",
+    "mlp.up_proj",
+    "mlp.down_proj",
+)
+WEIGHTS_FILE, CONFIG_FILE, PROVENANCE_FILE = "adapters.safetensors", "adapter_config.json", "provenance.json"
+
+
+class LoRALinear(nn.Module):
+    """``linear(x) + scale * (x @ lora_a) @ lora_b``; no dropout, so that a rollout and its loss compute
+    the same.
+    """
+
+    def __init__(self, linear: nn.Module, rank: int, scale: float) -> None:
+        super().__init__()
+        outputs, inputs = linear.weight.shape
+        self.linear = linear
+        self.scale = scale
+        self.lora_a = mx.zeros((inputs, rank))
+        self.lora_b = mx.zeros((rank, outputs))
+
+    def __call__(self, x: mx.array) -> mx.array:
+        return self.linear(x) + (self.scale * ((x @ self.lora_a) @ self.lora_b)).astype(x.dtype)
+
+
+def attach(brain: Brain, rank: int = 16, scale: float = 2.0, seed: int = 0) -> None:
+    """Puts a fresh adapter on the model (instead of one that is there) and freezes all else.
+
+    A is drawn uniformly from ±1/sqrt(inputs), equal on every machine for equal ``seed``; B is zero, so that
+    the model still answers as its base does.
+    """
+    if rank < 1:
+        raise AdapterError(f"adapter rank must be 1 or more, not {rank}")
+    if not (math.isfinite(scale) and scale > 0):
+        raise AdapterError(f"adapter scale must be above 0, not {scale}")
+    detach(brain)
+    for layer in brain.model.layers:
+        wrapped = [(key, LoRALinear(_module(layer, key), rank, scale)) for key in KEYS]
+        layer.update_modules(tree_unflatten(wrapped))
+    brain.model.freeze()
+    brain.model.unfreeze(keys=["lora_a", "lora_b"], strict=False)
+    brain.adapter = {"rank": rank, "scale": scale}
+    generator = np.random.Generator(np.random.PCG64(seed))
+    fresh: dict[str, mx.array] = {}
+    for key, value in sorted(get_adapter(brain).items()):
+        if key.endswith("lora_a"):
+            bound = 1 / math.sqrt(value.shape[0])
+            fresh[key] = mx.array(generator.uniform(-bound, bound, value.shape).astype(np.float32))
+        else:
+            fresh[key] = mx.zeros(value.shape)
+    set_adapter(brain, fresh)
+
+
+def detach(brain: Brain) -> None:
+    """Takes the adapter off, if there is one, and unfreezes the base."""
+    if brain.adapter is None:
+        return
+    for layer in brain.model.layers:
+        layer.update_modules(tree_unflatten([(key, _module(layer, key).linear) for key in KEYS]))
+    brain.model.unfreeze()
+    brain.adapter = None
+    brain.bump()
+
+
+def get_adapter(brain: Brain) -> dict[str, mx.array]:
+    """The adapter's tensors by name (``model.layers.0.self_attn.q_proj.lora_a`` …); empty without an
+    adapter.
+    """
+    if brain.adapter is None:
+        return {}
+    return {
+        key: value
+        for key, value in flat(brain.model.parameters()).items()
+        if key.endswith((".lora_a", ".lora_b"))
+    }
+
+
+def set_adapter(brain: Brain, tensors: Mapping[str, mx.array | np.ndarray]) -> None:
+    """Replaces all of the adapter's tensors (float32); names and shapes must match exactly."""
+    arrays = {key: mx.array(value).astype(mx.float32) for key, value in tensors.items()}
+    check_names_and_shapes(arrays, get_adapter(brain), "adapter", AdapterError)
+    brain.model.update(tree_unflatten(list(arrays.items())))
+    mx.eval(brain.model.parameters())
+    brain.bump()
+
+
+def weights_hash(brain: Brain) -> str:
+    """The hash of the weights that act now, read from memory: the adapter's, or the base's without one."""
+    tensors = get_adapter(brain) or flat(brain.model.parameters())
+    return hash_arrays(tensors)
+
+
+def save_adapter(brain: Brain, folder: str | Path, provenance: Mapping[str, Any] | None = None) -> None:
+    """Writes the adapter in mlx-lm's format, with provenance.json (base, tokenizer and weights hashes, and
+    the caller's own fields: scenario, teacher, seeds …).
+    """
+    if brain.adapter is None:
+        raise AdapterError("nothing to save: the model has no adapter")
+    folder = Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    mx.save_safetensors(str(folder / WEIGHTS_FILE), get_adapter(brain), metadata={"format": "mlx"})
+    config = {
+        "fine_tune_type": "lora",
+        "num_layers": len(brain.model.layers),
+        "lora_parameters": {
+            "rank": brain.adapter["rank"],
+            "scale": brain.adapter["scale"],
+            "dropout": 0.0,
+            "keys": list(KEYS),
+        },
+    }
+    _write_json(folder / CONFIG_FILE, config)
+    origin = {
+        "model": brain.name,
+        "base_hash": brain.base_hash,
+        "tokenizer_hash": brain.tokenizer_hash,
+        "weights_hash": weights_hash(brain),
+    }
+    _write_json(folder / PROVENANCE_FILE, dict(provenance or {}) | origin)
+
+
+def load_adapter(brain: Brain, folder: str | Path) -> dict[str, Any]:
+    """Puts the adapter of ``folder`` on the model and returns its provenance.
+
+    Raises :class:`~npc.errors.AdapterError`, with the model left as it was, where a file is missing or
+    damaged, a tensor doesn't match by name and shape, a value is not finite, or base or tokenizer are not
+    those it was made for.
+    """
+    folder = Path(folder)
+    if not folder.is_dir():
+        raise AdapterError(f"{folder}: no such adapter folder")
+    config, provenance = _read_json(folder / CONFIG_FILE), _read_json(folder / PROVENANCE_FILE)
+    rank, scale = _read_config(config, folder / CONFIG_FILE, len(brain.model.layers))
+    for name, ours in (("base_hash", brain.base_hash), ("tokenizer_hash", brain.tokenizer_hash)):
+        if provenance.get(name) != ours:
+            raise AdapterError(
+                f"{folder / PROVENANCE_FILE}: {name} is {provenance.get(name)!r}, "
+                f"the model {brain.name!r} has {ours!r}; use the model that this adapter was made for"
+            )
+    path = folder / WEIGHTS_FILE
+    tensors = read_safetensors(path, AdapterError)
+    check_names_and_shapes(tensors, _wanted(brain, rank), str(path), AdapterError)
+    for key in sorted(tensors):
+        if not mx.all(mx.isfinite(tensors[key])).item():
+            raise AdapterError(
+                f"{path}: tensor {key} holds NaN or infinity; the training that wrote it had diverged"
+            )
+    if provenance.get("weights_hash") not in (None, hash_arrays(tensors)):
+        raise AdapterError(
+            f"{path}: its tensors are not those that {PROVENANCE_FILE} names (weights_hash differs)"
+        )
+    attach(brain, rank, scale)
+    set_adapter(brain, tensors)
+    return provenance
+
+
+def _module(layer: nn.Module, key: str) -> nn.Module:
+    part, name = key.split(".")
+    return layer[part][name]
+
+
+def _wanted(brain: Brain, rank: int) -> dict[str, mx.array]:
+    """Names and shapes of an adapter of ``rank`` on this model."""
+    wanted = {}
+    for place, layer in enumerate(brain.model.layers):
+        for key in KEYS:
+            module = _module(layer, key)
+            linear = module.linear if isinstance(module, LoRALinear) else module
+            outputs, inputs = linear.weight.shape
+            wanted[f"model.layers.{place}.{key}.lora_a"] = mx.zeros((inputs, rank))
+            wanted[f"model.layers.{place}.{key}.lora_b"] = mx.zeros((rank, outputs))
+    return wanted
+
+
+def _read_config(config: Mapping[str, Any], path: Path, layers: int) -> tuple[int, float]:
+    if config.get("fine_tune_type", "lora") != "lora":
+        raise AdapterError(f"{path}: fine_tune_type is {config['fine_tune_type']!r}, only 'lora' is loaded")
+    parameters = config.get("lora_parameters")
+    if not isinstance(parameters, dict):
+        raise AdapterError(f"{path}: field lora_parameters is missing")
+    rank, scale = parameters.get("rank"), parameters.get("scale")
+    if not isinstance(rank, int) or isinstance(rank, bool) or rank < 1:
+        raise AdapterError(f"{path}: lora_parameters.rank is {rank!r}, must be a number of 1 or more")
+    if (
+        not isinstance(scale, int | float)
+        or isinstance(scale, bool)
+        or not (math.isfinite(scale) and scale > 0)
+    ):
+        raise AdapterError(f"{path}: lora_parameters.scale is {scale!r}, must be a number above 0")
+    if parameters.get("dropout", 0.0) != 0.0:
+        raise AdapterError(f"{path}: lora_parameters.dropout is {parameters['dropout']!r}, must be 0")
+    if config.get("num_layers") != layers:
+        raise AdapterError(f"{path}: num_layers is {config.get('num_layers')!r}, the model has {layers}")
+    return rank, float(scale)
+
+
+def _read_json(path: Path) -> dict[str, Any]:
+    if not path.is_file():
+        raise AdapterError(
+            f"{path}: missing; an adapter folder holds {WEIGHTS_FILE}, {CONFIG_FILE}, {PROVENANCE_FILE}"
+        )
+    try:
+        value = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise AdapterError(f"{path}: not JSON ({error})") from error
+    if not isinstance(value, dict):
+        raise AdapterError(f"{path}: must hold an object")
+    return value
+
+
+def _write_json(path: Path, value: Mapping[str, Any]) -> None:
+    path.write_text(json.dumps(value, indent=2, sort_keys=True) + "\n", encoding="utf-8")

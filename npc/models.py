@@ -1,0 +1,229 @@
+"""Models by name or folder: the embedded ``nano``, or any local folder with a Llama model in safetensors."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from npc.errors import ModelError
+from npc.llama import Llama, LlamaConfig
+from npc.mlx import ON_CPU, flat, mx, nn, tree_unflatten
+from npc.tokenizer import TextTokenizer, load_tokenizer
+
+NANO = "nano"
+
+
+@dataclass
+class Brain:
+    """A model with its tokenizer.
+
+    ``base_hash`` is of the base weights as they were loaded, ``tokenizer_hash`` of the tokenizer. ``version``
+    counts the changes of weights: what was computed from older weights (a prefix cache) is stale when it has
+    moved.
+    """
+
+    model: nn.Module
+    tokenizer: TextTokenizer
+    name: str
+    base_hash: str
+    why: str = ""
+    adapter: dict[str, Any] | None = None
+    version: int = 0
+    caches: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def tokenizer_hash(self) -> str:
+        return self.tokenizer.hash
+
+    @property
+    def config(self) -> LlamaConfig:
+        return self.model.args
+
+    def bump(self) -> None:
+        """Says that weights have changed; call it after every optimizer step."""
+        self.version += 1
+
+
+def create(config: LlamaConfig, tokenizer: TextTokenizer, seed: int, name: str = "new") -> Brain:
+    """A model with fresh weights: normal, std 0.02, output projections divided by sqrt(2 layers). Equal on
+    every machine.
+    """
+    if config.vocab_size < tokenizer.vocab_size:
+        raise ModelError(
+            f"vocab_size {config.vocab_size} is smaller than the tokenizer's {tokenizer.vocab_size}"
+        )
+    model = Llama(config)
+    generator = np.random.Generator(np.random.PCG64(seed))
+    fresh: list[tuple[str, mx.array]] = []
+    for key, value in sorted(flat(model.parameters()).items()):
+        if "norm" in key:
+            fresh.append((key, mx.ones(value.shape)))
+        elif key.endswith("bias"):
+            fresh.append((key, mx.zeros(value.shape)))
+        else:
+            deeper = key.endswith(("o_proj.weight", "down_proj.weight"))
+            std = 0.02 / (2 * config.num_hidden_layers) ** 0.5 if deeper else 0.02
+            fresh.append(
+                (key, mx.array(generator.standard_normal(value.shape, dtype=np.float32) * np.float32(std)))
+            )
+    model.update(tree_unflatten(fresh))
+    mx.eval(model.parameters())
+    return Brain(model, tokenizer, name, hash_arrays(dict(fresh)))
+
+
+def load(name_or_path: str | Path = "auto") -> Brain:
+    """Loads ``auto``, ``nano`` or a local folder with config.json, \\*.safetensors and tokenizer.json.
+
+    On a CPU the weights are held as float32, elsewhere in the model's own precision. Raises
+    :class:`~npc.errors.ModelError` with one line that names the file.
+    """
+    name = str(name_or_path)
+    if name in ("auto", NANO):
+        folder = Path(str(resources.files("assets") / "models" / NANO))
+        if not folder.is_dir():
+            raise ModelError(
+                f"{folder}: the embedded model is missing from this installation; install errand again"
+            )
+        brain = load_folder(folder, NANO)
+        brain.why = "nano, the embedded model" + (" (auto: the default everywhere)" if name == "auto" else "")
+        return brain
+    folder = Path(name)
+    if not folder.is_dir():
+        raise ModelError(f"{name}: no such model; give 'nano', 'auto' or a folder with config.json")
+    return load_folder(folder, folder.name)
+
+
+def load_folder(folder: Path, name: str) -> Brain:
+    """Loads a model folder under ``name``; every tensor must match the architecture by name and shape."""
+    path = folder / "config.json"
+    if not path.is_file():
+        raise ModelError(
+            f"{path}: missing; a model folder needs config.json, model.safetensors and tokenizer.json"
+        )
+    try:
+        raw = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise ModelError(f"{path}: not JSON ({error})") from error
+    config = LlamaConfig.from_dict(raw, str(path))
+    tokenizer = load_tokenizer(folder)
+    if config.vocab_size < tokenizer.vocab_size:
+        raise ModelError(
+            f"{path}: vocab_size {config.vocab_size} is smaller than the tokenizer's {tokenizer.vocab_size}"
+        )
+    weights = _read_weights(folder)
+    if config.tie_word_embeddings:
+        weights.pop("lm_head.weight", None)
+    weights = {key: value for key, value in weights.items() if "rotary_emb.inv_freq" not in key}
+    base_hash = hash_arrays(weights)
+    model = Llama(config)
+    check_names_and_shapes(weights, flat(model.parameters()), str(folder), ModelError)
+    if ON_CPU:
+        weights = {key: value.astype(mx.float32) for key, value in weights.items()}
+    model.update(tree_unflatten(list(weights.items())))
+    mx.eval(model.parameters())
+    return Brain(model, tokenizer, name, base_hash)
+
+
+def save_model(brain: Brain, folder: str | Path) -> None:
+    """Writes the base weights, config and tokenizer as a folder that :func:`load` and ``mlx_lm.load``
+    take.
+    """
+    folder = Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    mx.save_safetensors(str(folder / "model.safetensors"), base_weights(brain), metadata={"format": "mlx"})
+    (folder / "config.json").write_text(json.dumps(brain.config.to_dict(), indent=2) + "\n", encoding="utf-8")
+    brain.tokenizer.save(folder)
+
+
+def base_weights(brain: Brain) -> dict[str, mx.array]:
+    """The base tensors under their own names, with or without an adapter on the model."""
+    named = flat(brain.model.parameters())
+    return {
+        key.replace(".linear.", "."): value
+        for key, value in named.items()
+        if not key.endswith((".lora_a", ".lora_b"))
+    }
+
+
+def hash_arrays(arrays: Mapping[str, mx.array]) -> str:
+    """32 hex digits of blake2b over names, shapes, types and bytes, in the order of the names."""
+    digest = hashlib.blake2b(digest_size=16)
+    for key in sorted(arrays):
+        array = arrays[key]
+        digest.update(f"{key}:{array.dtype}:{tuple(array.shape)}\n".encode())
+        digest.update(array_bytes(array))
+    return digest.hexdigest()
+
+
+def array_bytes(array: mx.array) -> bytes:
+    """The raw bytes of an array, bfloat16 included."""
+    if array.dtype == mx.bfloat16:
+        array = array.view(mx.uint16)
+    return np.ascontiguousarray(np.array(array)).tobytes()
+
+
+def check_names_and_shapes(
+    given: Mapping[str, mx.array], wanted: Mapping[str, mx.array], source: str, error: type[ValueError]
+) -> None:
+    """Raises ``error`` for the first tensor that is missing, unknown or of another shape."""
+    for key in sorted(wanted):
+        if key not in given:
+            raise error(f"{source}: tensor {key} is missing; the file is incomplete or of another model")
+        if tuple(given[key].shape) != tuple(wanted[key].shape):
+            found, expected = tuple(given[key].shape), tuple(wanted[key].shape)
+            raise error(f"{source}: tensor {key} has shape {found}, the model needs {expected}")
+    unknown = sorted(set(given) - set(wanted))
+    if unknown:
+        raise error(f"{source}: tensor {unknown[0]} is not a part of the model")
+
+
+def read_safetensors(path: Path, error: type[ValueError]) -> dict[str, mx.array]:
+    """All tensors of one file, read to memory; raises ``error`` where it is missing, truncated or not
+    safetensors.
+    """
+    if not path.is_file():
+        raise error(f"{path}: missing")
+    _check_safetensors_length(path, error)
+    try:
+        loaded = mx.load(str(path))
+        assert isinstance(loaded, dict)
+        mx.eval(loaded)
+    except (RuntimeError, ValueError) as fault:
+        raise error(f"{path}: not a readable safetensors file ({str(fault).splitlines()[0]})") from fault
+    return loaded
+
+
+def _check_safetensors_length(path: Path, error: type[ValueError]) -> None:
+    """The header says how long the file is: a truncated one is named before anything is read from it."""
+    size = path.stat().st_size
+    with path.open("rb") as file:
+        head = int.from_bytes(file.read(8), "little")
+        if size < 8 or head > size - 8:
+            raise error(f"{path}: truncated or not safetensors ({size} bytes); copy the file again")
+        try:
+            header = json.loads(file.read(head))
+            spans = [entry["data_offsets"][1] for key, entry in header.items() if key != "__metadata__"]
+        except (ValueError, KeyError, TypeError, AttributeError, IndexError) as fault:
+            raise error(f"{path}: not a readable safetensors file (bad header)") from fault
+    expected = 8 + head + max(spans, default=0)
+    if size != expected:
+        raise error(f"{path}: {size} bytes, its header says {expected}; copy the file again")
+
+
+def _read_weights(folder: Path) -> dict[str, mx.array]:
+    paths = sorted(folder.glob("model*.safetensors"))
+    if not paths:
+        raise ModelError(
+            f"{folder / 'model.safetensors'}: missing; a model folder needs its weights as safetensors"
+        )
+    weights: dict[str, mx.array] = {}
+    for path in paths:
+        weights |= read_safetensors(path, ModelError)
+    return weights

@@ -1,0 +1,203 @@
+"""The closed-action policy: a model that can only say what is legal, with the exact probability of everything
+it can say.
+
+The prompt is a static prefix, computed once for each version of the weights, and a short per-turn text. The
+legal phrases form a trie of token ids; at each node the distribution is the model's softmax over the legal
+continuations at temperature τ. One forward evaluates the whole tree, so the distribution over whole actions
+is exact, and what is sampled from is what the loss recomputes: :func:`action_logps` serves both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from npc.errors import PolicyError
+from npc.forward import PrefixKV, hidden_states, output_rows, prefix_kv
+from npc.mlx import mx
+from npc.models import Brain
+from npc.tree import PackedBatch, PhraseTable, pack
+
+CUE = " do"
+
+
+def turn_text(observation: str) -> str:
+    """The per-turn part of the prompt: the observation and the cue after which a phrase is spoken."""
+    return f" {observation}{CUE}"
+
+
+@dataclass(frozen=True)
+class Decision:
+    """One decision and the probabilities it was drawn from.
+
+    ``probs`` is aligned with the legal phrases; ``sampled_ids`` are the phrase's tokens with the terminator,
+    and ``node_logps`` the float32 log-probability of each at ``tau`` (exactly 0 where it was the only legal
+    one), whose sum is ``logprob``. ``greedy``: the most probable whole action was taken, nothing was drawn.
+    """
+
+    phrase: str
+    index: int
+    probs: list[float]
+    logprob: float
+    node_logps: list[float]
+    prompt_ids: list[int]
+    sampled_ids: list[int]
+    tau: float
+    greedy: bool
+
+
+def child_logps(model: Any, packed: PackedBatch, prefix: PrefixKV, tau: float = 1.0) -> mx.array:
+    """Log-probabilities (O, C) of each open node's children at temperature ``tau``; very negative where
+    there is none.
+    """
+    states = hidden_states(
+        model,
+        mx.array(packed.tokens_B_T),
+        mx.array(packed.positions_B_T),
+        mx.array(packed.mask_B_T_T),
+        prefix,
+    )
+    open_O_D = states.reshape(-1, states.shape[-1])[mx.array(packed.open_row_O)]
+    rows_O_C_D = output_rows(model)[mx.array(packed.child_token_O_C)]
+    logits_O_C = (rows_O_C_D @ open_O_D[:, :, None]).squeeze(-1).astype(mx.float32)
+    logits_O_C = logits_O_C / tau + mx.array(packed.child_mask_O_C)
+    return logits_O_C - mx.logsumexp(logits_O_C, axis=-1, keepdims=True)
+
+
+def action_logps(model: Any, packed: PackedBatch, prefix: PrefixKV, tau: float = 1.0) -> mx.array:
+    """Log-probabilities (B, A) of the whole legal actions at ``tau``, -inf where there is no action.
+    Differentiable.
+
+    ``prefix`` is :func:`npc.forward.prefix_kv` of the prefix: computed outside for a rollout, and inside the
+    loss for training, so that gradients flow through it.
+    """
+    if not packed.open_row_O.size:
+        return mx.where(mx.array(packed.legal_B_A), 0.0, -mx.inf)
+    flat = mx.concatenate([child_logps(model, packed, prefix, tau).reshape(-1), mx.zeros((1,))])
+    return mx.where(mx.array(packed.legal_B_A), flat[mx.array(packed.path_B_A_L)].sum(axis=-1), -mx.inf)
+
+
+def entropy(logps_B_A: mx.array) -> mx.array:
+    """Exact entropy (B,) in nats over the legal set; -inf entries count as absent."""
+    return -mx.sum(mx.exp(logps_B_A) * _finite(logps_B_A), axis=-1)
+
+
+def kl(logp_B_A: mx.array, logq_B_A: mx.array) -> mx.array:
+    """Exact KL(p ‖ q) (B,) in nats over the legal set; entries that are -inf in p count as absent."""
+    return mx.sum(mx.exp(logp_B_A) * (_finite(logp_B_A) - _finite(logq_B_A)), axis=-1)
+
+
+def _finite(logps: mx.array) -> mx.array:
+    return mx.where(logps == -mx.inf, 0.0, logps)
+
+
+class ClosedPolicy:
+    """A brain that answers with legal phrases only. ``prefix`` is the static text before every per-turn
+    text.
+    """
+
+    def __init__(self, brain: Brain, prefix: str, max_rows: int = 256) -> None:
+        self.brain = brain
+        self.prefix = prefix
+        self.prefix_ids = brain.tokenizer.encode(prefix)
+        self.table = PhraseTable(brain.tokenizer)
+        self._max_rows = max_rows
+        self._kv: PrefixKV = []
+        self._kv_version: int | None = None
+
+    def encode(self, observation: str) -> list[int]:
+        """The prompt ids of an observation with its cue: stored with the turn and never rebuilt."""
+        return self.brain.tokenizer.encode(turn_text(observation))
+
+    def pack(self, prompts: Sequence[Sequence[int]], legal: Sequence[tuple[str, ...]]) -> PackedBatch:
+        """Prompt ids and legal sets as one batch for :func:`action_logps`."""
+        return pack(
+            prompts, [self.table.layout(tuple(phrases)) for phrases in legal], self.brain.tokenizer.pad_id
+        )
+
+    def prefix_kv(self) -> PrefixKV:
+        """The prefix's keys and values for the present weights; computed again after ``brain.bump()``."""
+        if self._kv_version != self.brain.version:
+            self._kv = prefix_kv(self.brain.model, self.prefix_ids)
+            mx.eval(self._kv)
+            self._kv_version = self.brain.version
+        return self._kv
+
+    def decide(
+        self,
+        observations: Sequence[str],
+        legal: Sequence[tuple[str, ...]],
+        tau: float = 1.0,
+        uniforms: Sequence[float] | None = None,
+    ) -> list[Decision]:
+        """One decision for each observation, in order.
+
+        ``uniforms`` in [0, 1) draw the actions by the inverse of the distribution function; None takes the
+        most probable whole action (the first of equals). ``tau`` is the sampling temperature, above 0.
+        """
+        return self.decide_ids([self.encode(text) for text in observations], legal, tau, uniforms)
+
+    def decide_ids(
+        self,
+        prompts: Sequence[list[int]],
+        legal: Sequence[tuple[str, ...]],
+        tau: float = 1.0,
+        uniforms: Sequence[float] | None = None,
+    ) -> list[Decision]:
+        """As :meth:`decide`, from prompt ids."""
+        if not tau > 0:
+            raise PolicyError(
+                f"tau must be above 0, not {tau}; for the most probable action give no uniforms"
+            )
+        if uniforms is not None and len(uniforms) != len(prompts):
+            raise PolicyError(f"{len(prompts)} observations but {len(uniforms)} uniforms")
+        if uniforms is not None and not all(0 <= uniform < 1 for uniform in uniforms):
+            raise PolicyError("every uniform must lie in [0, 1)")
+        order = sorted(range(len(prompts)), key=lambda row: len(prompts[row]))
+        decisions: dict[int, Decision] = {}
+        for start in range(0, len(order), self._max_rows):
+            rows = order[start : start + self._max_rows]
+            packed = self.pack([prompts[row] for row in rows], [legal[row] for row in rows])
+            logps = self._child_logps(packed, tau)
+            first_open = 0
+            for row, layout in zip(rows, packed.layouts, strict=True):
+                last_open = first_open + len(layout.open_nodes)
+                uniform = None if uniforms is None else uniforms[row]
+                decisions[row] = _choose(layout, logps[first_open:last_open], prompts[row], tau, uniform)
+                first_open = last_open
+        return [decisions[row] for row in range(len(prompts))]
+
+    def _child_logps(self, packed: PackedBatch, tau: float) -> np.ndarray:
+        if not packed.open_row_O.size:
+            return np.zeros((0, 1), dtype=np.float32)
+        return np.array(child_logps(self.brain.model, packed, self.prefix_kv(), tau))
+
+
+def _choose(
+    layout: Any, logps_O_C: np.ndarray, prompt: list[int], tau: float, uniform: float | None
+) -> Decision:
+    path_logps = [[logps_O_C[node, child] for node, child in path] for path in layout.path_A]
+    action_logps_A = np.array([sum(path, np.float32(0)) for path in path_logps], dtype=np.float64)
+    probs_A = np.exp(action_logps_A)
+    probs_A /= probs_A.sum()
+    if uniform is None:
+        index = int(np.argmax(probs_A))
+    else:
+        index = min(int(np.searchsorted(np.cumsum(probs_A), uniform, side="right")), len(probs_A) - 1)
+    node_logps = [
+        0.0 if edge is None else float(path_logps[index][edge]) for edge in layout.edge_of_token_A[index]
+    ]
+    return Decision(
+        phrase=layout.phrases[index],
+        index=index,
+        probs=probs_A.tolist(),
+        logprob=float(action_logps_A[index]),
+        node_logps=node_logps,
+        prompt_ids=list(prompt),
+        sampled_ids=list(layout.ids_A[index]),
+        tau=tau,
+        greedy=uniform is None,
+    )
