@@ -28,7 +28,7 @@ class Result(msgspec.Struct, frozen=True):
 def play_turn(world: World, phrase: str, on_tick: OnTick | None = None) -> Result:
     """Plays `phrase` as the runner's intent. What is not legal uses up the turn as "illegal"; nothing replaces it.
 
-    `on_tick(world, on_tick)` is called after every tick, for a picture of the way; it must not change the world.
+    `on_tick(world)` is called after every tick, for a picture of the way; it must not change the world.
     """
     state = world.state
     action = parse(phrase, PLACES, ITEMS, tuple(CHARACTERS))
@@ -50,7 +50,7 @@ def _tick(world: World, on_tick: OnTick | None) -> str:
     step_people(world)
     robbed_to = try_snatch(world)
     if on_tick is not None:
-        on_tick(world, on_tick)
+        on_tick(world)
     return robbed_to
 
 
