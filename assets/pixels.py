@@ -76,6 +76,7 @@ PALETTE: dict[str, str] = {
     "yellow": "e8c04e",
     "yellow dark": "bd8f38",
     "pink": "d98a9c",
+    "pink dark": "a8627c",
     "skin": "efc39a",
     "skin dark": "cb9470",
     "brown skin": "a8734f",
