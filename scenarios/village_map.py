@@ -31,8 +31,10 @@ def read_map(path: Path, names: tuple[str, ...] = PLACE_NAMES) -> VillageMap:
     """
     try:
         tiled = parse_map(path)
-    except (OSError, UnknownFormat, KeyError) as error:
+    except (OSError, UnknownFormat, KeyError, TypeError) as error:
         raise MapError(f"{path}: not a Tiled map that can be read: {error}") from error
+    if tiled.infinite:
+        raise MapError(f"{path}: the map is infinite; switch that off in Tiled's map properties")
     width, height = int(tiled.map_size.width), int(tiled.map_size.height)
     village = VillageMap(width, height, _walkable(tiled, width, height), _places(tiled, path, names))
     _check(village, path)

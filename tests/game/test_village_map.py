@@ -111,6 +111,8 @@ def changed(tmp_path: Path, change: str) -> Path:
         column = pier["x"] // 16
         data["layers"][0]["data"][15 * 30 : 16 * 30] = [wall] * 30
         assert data["layers"][0]["data"][15 * 30 + column] == wall
+    elif change == "infinite":
+        data["infinite"] = True
     path = tmp_path / "village.tmj"
     path.write_text(json.dumps(data) if change != "text" else "not a map", encoding="utf-8")
     return path
@@ -123,6 +125,7 @@ def changed(tmp_path: Path, change: str) -> Path:
         ("twice", "2 points named 'dock'"),
         ("wall", r"'inn' stands on tile \(0, 0\), which is blocked"),
         ("island", "no way leads from"),
+        ("infinite", "the map is infinite; switch that off"),
         ("text", "not a Tiled map"),
     ],
 )
