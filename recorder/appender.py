@@ -1,0 +1,244 @@
+"""The lower half of a writer: the locked file, INDEX and repeated records, syncing, the end."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import time
+import warnings
+from collections import OrderedDict
+from pathlib import Path
+
+from recorder import sync as syncing
+from recorder.codec import OPS, Deflater, encode, schema_json
+from recorder.dictionary import dictionary_id
+from recorder.directory import Directory, IdRanges
+from recorder.errors import ClosedError, RecordTooLargeError, SyncFailedError
+from recorder.framing import Flag, Op
+from recorder.records import (
+    Dictionary,
+    EpisodeBegin,
+    EpisodeEnd,
+    Footer,
+    Header,
+    Prefix,
+    Record,
+    Schema,
+    Turn,
+)
+from recorder.reopen import Tail, examine, open_locked
+from recorder.sync import Syncer, SyncPolicy
+from recorder.tape import Tape
+
+REPEAT_EVERY = 4 << 20
+"""Bytes after which the dictionary and the prefixes in use are written once more."""
+
+PREFIXES_REPEATED = 8
+"""How many of the prefixes used last are repeated."""
+
+_FRAMED = frozenset({Op.EPISODE_BEGIN, Op.TURN, Op.EPISODE_END})
+
+
+class Appender:
+    """Appends whole records to a log and keeps account of them. Not for use by two threads at once.
+
+    Raises at opening what `open_locked` and `examine` raise.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        header: Header,
+        *,
+        append: bool,
+        dictionary: bytes | None,
+        policy: SyncPolicy,
+        sync_every: float,
+        level: int,
+        index_every: int,
+    ) -> None:
+        self.path = path
+        self.closed = True  # until everything stands, for __del__
+        self.running: dict[int, int] = {}
+        """Open episodes, each with the number of its next turn."""
+        self._policy, self._every, self._index_every = policy, sync_every, index_every
+        self._syncer: Syncer | None = None
+        self._pid = os.getpid()
+        dict_id = dictionary_id(dictionary) if dictionary is not None else 0
+        self._deflate = Deflater(dictionary, level)
+        self._repeated: OrderedDict[str, Prefix] = OrderedDict()
+        encoded = encode(header)
+        self._fd = open_locked(path, append)
+        try:
+            tail = examine(path, dictionary) if os.fstat(self._fd).st_size else Tail()
+            self._go_on(tail)
+            self.put_encoded(*encoded)
+            self._vital = Dictionary(id=dict_id, data=dictionary) if dictionary is not None else None
+            self._put_vital()
+            self.put(Schema(json=schema_json()))
+            self._put_vital()  # a second copy, apart from the first: one bad byte orphans no turn
+            if policy != "none":
+                with contextlib.suppress(OSError):  # a folder that can't be synced is no reason not to record
+                    syncing.flush_folder(path.parent)
+        except BaseException:
+            self._release()
+            raise
+        self.closed = False
+
+    def _go_on(self, tail: Tail) -> None:
+        self.repaired = tail.cut
+        """Bytes of an unfinished last record that were cut off at opening."""
+        if tail.cut:
+            os.ftruncate(self._fd, tail.offset)
+        self._tape = Tape(self._fd, self.path, tail.offset, tail.sequence)
+        self._directory = tail.directory
+        self._index_start, self._previous_index = tail.index_start, tail.previous_index
+        self._turns = tail.turns
+        self.episodes: IdRanges = tail.episodes
+        """Ids of all episodes that the log holds."""
+        self._repeat_at = tail.offset + REPEAT_EVERY
+
+    def __del__(self) -> None:
+        if not getattr(self, "closed", True) and self._pid == os.getpid():
+            warnings.warn(f"{self.path}: writer was never closed", ResourceWarning, stacklevel=2, source=self)
+            self._release()
+
+    # ---------------------------------------------------------------- records
+
+    def ready(self) -> None:
+        """Before a record: what went wrong meanwhile is raised, and what is due is written first.
+
+        It goes before and not after, so that an exception always means that the caller's record isn't in.
+        """
+        self.check()
+        if self._tape.mark[0] >= self._repeat_at:
+            self._repeat_at = self._tape.mark[0] + REPEAT_EVERY
+            self._put_vital()
+            for prefix in list(self._repeated.values()):
+                self.put(prefix)
+        if self._directory.noted >= self._index_every:
+            self._write_index()
+
+    def put(self, record: Record) -> None:
+        """Writes one record. Raises RecordError or WriteFailedError, and then it isn't in the file."""
+        self.put_encoded(*encode(record))
+
+    def repeat(self, prefix: Prefix) -> None:
+        """Has a prefix repeated from now on, as long as it is among those used last."""
+        self._repeated[prefix.hash] = prefix
+        self._repeated.move_to_end(prefix.hash)
+        if len(self._repeated) > PREFIXES_REPEATED:
+            self._repeated.popitem(last=False)
+
+    def _put_vital(self) -> None:
+        if self._vital is not None:
+            self.put(self._vital)
+
+    def put_encoded(self, record: Record, content: bytes) -> None:
+        """Writes one record that `encode` has checked. Raises as `put`."""
+        op = OPS[type(record)]
+        flags, payload = Flag.ZSTD, content
+        if op == Op.HEADER:
+            flags = 0  # readable by eye, and without zstd
+        elif op in _FRAMED:
+            payload = self._deflate.turn(content)
+        else:
+            payload = self._deflate.plain(content)
+        before = self._tape.mark
+        try:
+            self._tape.append(op, flags, payload)
+        finally:
+            if self._tape.mark != before:  # also when Ctrl-C came between the write and here
+                self._took(op, record, before[0])
+
+    def _took(self, op: Op, record: Record, offset: int) -> None:
+        """Keeps account of a record that is in the file."""
+        match record:
+            case Turn():
+                self.running[record.episode] = record.turn + 1
+                self._turns += 1
+            case EpisodeBegin():
+                self.running[record.episode] = 0
+                self.episodes.add(record.episode)
+            case EpisodeEnd():
+                self.running.pop(record.episode, None)
+        if op == Op.INDEX:
+            self._previous_index, self._index_start = offset, self._tape.mark[0]
+            self._directory = Directory()
+        else:
+            self._directory.note(record, offset)
+        if self._policy != "none":
+            if self._syncer is None:
+                self._syncer = Syncer(self._fd, self._every)
+            self._syncer.wrote()
+
+    def _write_index(self) -> None:
+        try:
+            self.put(self._directory.to_index(self._index_start, self._previous_index))
+        except RecordTooLargeError:
+            # only after a log that had no INDEX for very long; readers scan such a log
+            self._directory, self._previous_index = Directory(), None
+            self._index_start = self._tape.mark[0]
+
+    # ---------------------------------------------------------------- lasting
+
+    def check(self) -> None:
+        """Raises ClosedError, or the SyncFailedError of a flush that failed on its thread."""
+        if self.closed:
+            raise ClosedError(f"{self.path}: the writer is closed")
+        if self._pid != os.getpid():
+            raise ClosedError(f"{self.path}: this writer belongs to the process that forked this one")
+        if self._syncer is not None and self._syncer.error is not None:
+            raise self._sync_failed(self._syncer.error)
+
+    def ask_sync(self) -> None:
+        """Asks the thread for a flush, without waiting."""
+        if self._syncer is not None:
+            self._syncer.ask()
+
+    def sync(self) -> None:
+        """Returns when everything written would outlast a power cut. Raises SyncFailedError."""
+        try:
+            syncing.flush(self._fd)
+        except OSError as error:
+            raise self._sync_failed(error) from error
+
+    def _sync_failed(self, error: OSError) -> SyncFailedError:
+        failed = SyncFailedError(f"{self.path}: records could not be made durable: {error.strerror}")
+        failed.__cause__ = error
+        return failed
+
+    def close(self) -> None:
+        """INDEX, FOOTER, sync, unlock. Raises WriteFailedError or SyncFailedError, and is closed then too."""
+        if self.closed:
+            return
+        if self._pid != os.getpid():
+            self.closed = True  # a forked copy: the log is its parent's
+            return
+        try:
+            self.check()
+            if self._directory.noted:
+                self._write_index()
+            self.put(
+                Footer(
+                    index=self._previous_index,
+                    records=self._tape.mark[1],
+                    episodes=len(self.episodes),
+                    turns=self._turns,
+                    closed_unix=time.time(),
+                )
+            )
+            if self._policy != "none":
+                self.sync()
+        finally:
+            self._release()
+
+    def _release(self) -> None:
+        self.closed = True
+        syncer, self._syncer = self._syncer, None
+        if syncer is not None:
+            syncer.stop()
+        with contextlib.suppress(OSError):
+            fcntl.flock(self._fd, fcntl.LOCK_UN)
+        os.close(self._fd)
