@@ -10,16 +10,18 @@ is exact, and what is sampled from is what the loss recomputes: :func:`action_lo
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from npc.decision import Decision
 from npc.errors import PolicyError
 from npc.forward import PrefixKV, hidden_states, output_rows, prefix_kv
 from npc.mlx import mx
 from npc.models import Brain
 from npc.tree import PackedBatch, PhraseTable, pack
+
+__all__ = ["CUE", "ClosedPolicy", "Decision", "action_logps", "child_logps", "entropy", "kl", "turn_text"]
 
 CUE = " do"
 
@@ -27,26 +29,6 @@ CUE = " do"
 def turn_text(observation: str) -> str:
     """The per-turn part of the prompt: the observation and the cue after which a phrase is spoken."""
     return f" {observation}{CUE}"
-
-
-@dataclass(frozen=True)
-class Decision:
-    """One decision and the probabilities it was drawn from.
-
-    ``probs`` is aligned with the legal phrases; ``sampled_ids`` are the phrase's tokens with the terminator,
-    and ``node_logps`` the float32 log-probability of each at ``tau`` (exactly 0 where it was the only legal
-    one), whose sum is ``logprob``. ``greedy``: the most probable whole action was taken, nothing was drawn.
-    """
-
-    phrase: str
-    index: int
-    probs: list[float]
-    logprob: float
-    node_logps: list[float]
-    prompt_ids: list[int]
-    sampled_ids: list[int]
-    tau: float
-    greedy: bool
 
 
 def child_logps(model: Any, packed: PackedBatch, prefix: PrefixKV, tau: float = 1.0) -> mx.array:

@@ -60,6 +60,7 @@ class Scenario(ABC):
     options: tuple[Option, ...]
     splits: dict[str, range]  # "train", "validation", "test": seed ranges that can't overlap
     prefix: str  # the static part of every prompt
+    vocabulary: tuple[str, ...]  # every word that observations, phrases and prefix are made of
 
     @property
     @abstractmethod

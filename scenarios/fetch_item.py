@@ -54,7 +54,7 @@ class FetchItem(Scenario):
     version = 1
     turn_cap = 20
     reward_terms = (
-        RewardTerm("find", "it is known where the item is (taken back when that is lost)", 0.0, FIND),
+        RewardTerm("find", "it is known where the item is (taken back when that is lost)", -FIND, FIND),
         RewardTerm("hold", "the item is in hand (taken back when it is lost)", 0.0, HOLD),
         RewardTerm("deliver", "the asker has the item", 0.0, DELIVER),
         RewardTerm("time", "every turn costs a little", 20 * TIME, TIME),
@@ -69,6 +69,11 @@ class FetchItem(Scenario):
         "test": range(2_000_000, 2_000_500),
     }
     prefix = f"You run errands in a village . Find the item and bring it . You can {actions.table_text()} ."
+
+    @cached_property
+    def vocabulary(self) -> tuple[str, ...]:  # type: ignore[override]
+        words = observation.vocabulary() + tuple(self.prefix.replace(",", "").split())
+        return tuple(dict.fromkeys(words))
 
     @cached_property
     def source_hash(self) -> str:

@@ -82,7 +82,7 @@ def parse_observation(text: str) -> Observation:
 
     people = tuple(CHARACTERS)
     left = one("left")
-    if not left.isdigit() or str(int(left)) != left:
+    if not (left.isascii() and left.isdigit() and len(left) < 10) or str(int(left)) != left:
         raise ObservationError(f"'left': {left!r} is not a count")
     return Observation(
         left=int(left),
@@ -133,3 +133,9 @@ def legal_actions(seen: Observation) -> tuple[Action, ...]:
     actions += [Action("ask", person=name) for name in near]
     actions.append(Action("wait"))
     return tuple(actions)
+
+
+def vocabulary() -> tuple[str, ...]:
+    """Every word that an observation can hold, counts up to 30 included."""
+    counts = tuple(str(n) for n in range(31))
+    return (*_KEYS, *OUTCOME_KINDS, *PLACES, *ITEMS, *CHARACTERS, NOTHING, UNKNOWN, ROAD, "hand", *counts)

@@ -1,0 +1,257 @@
+"""Builds the embedded model `nano` from scratch: `python -m rl.teach_base --out assets/models/nano`.
+
+What it is taught (`scenarios.lessons`): to recall a value by its name, to read an observation, to say what is so in
+it, and to carry out one step that is named. It is never shown an errand. Lessons use train seeds only.
+
+Loss is cross-entropy over the whole vocabulary on the answer tokens alone (with loss on all tokens, recall never
+came about). The learning rate warms up and falls by a cosine. Work is shared by worker processes; the result depends
+on the seed and the number of workers, not on their speed. It is saved every 200 steps and resumes from there.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import random
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import scenarios
+from npc.forward import MASKED, hidden_states, output_rows, prefix_kv
+from npc.llama import LlamaConfig
+from npc.mlx import mx, nn, tree_flatten, tree_unflatten
+from npc.models import Brain, create, load_folder, save_model
+from npc.policy import CUE
+from npc.tokenizer import TextTokenizer, build_nano_tokenizer
+from rl.pool import Pool
+from scenarios import lessons
+
+SAVE_EVERY = 200
+# words that are in the vocabulary for games to come: boards, directions, numbers
+SPARE = ("up", "down", "left", "right", "row", "column", "put", "board", "score", "target", "merge", "empty", "of",
+         "in", "and", "to", "the", "then", "north", "south", "east", "west", "open", "close", "lead", "trade",
+         "32", "64", "128", "256", "512", "1024", "2048")  # fmt: skip
+
+
+def nano_tokenizer() -> TextTokenizer:
+    """The words of all village scenarios and lessons; the beginnings of action phrases are one token each."""
+    words: list[str] = []
+    for name in scenarios.names():
+        words += scenarios.get(name).vocabulary
+    words += [*lessons.QUESTION_WORDS, *lessons.ORDERS, "go", "take", "drop", "give", *SPARE]
+    phrases = ["go to the", "take the", "drop the", "give the"]
+    return TextTokenizer(build_nano_tokenizer(list(dict.fromkeys(words)), phrases))
+
+
+class Setup:
+    """What a worker keeps: model, tokenizer and its own endless stream of lessons."""
+
+    def __init__(self, model: dict[str, Any], seed: int, index: int) -> None:
+        tokenizer = nano_tokenizer()
+        self.brain = create(LlamaConfig.from_dict(model, "nano"), tokenizer, seed)
+        self.names = [name for name, _ in sorted(tree_flatten(self.brain.model.trainable_parameters()))]
+        self.scenario = scenarios.get("fetch_item")
+        self.prefix_ids = tokenizer.encode(self.scenario.prefix)
+        self.words = tuple(w for w in dict.fromkeys(self.scenario.vocabulary) if w.isalpha())
+        self.dice = random.Random(f"{seed}/{index}")
+        self.visited = lessons.visited(self.scenario, self.dice)
+        self.ids: dict[str, list[int]] = {}
+
+    def encode(self, text: str) -> list[int]:
+        if text not in self.ids:
+            self.ids[text] = self.brain.tokenizer.encode(f" {text}")
+        return self.ids[text]
+
+    # -- rows: (tokens, positions, branch of each token, whether the next token of its branch is to be predicted)
+
+    def recall_row(self, pairs: int) -> tuple[list[int], list[int], list[int], list[int]]:
+        row = lessons.recall_row(self.words, self.dice, pairs)
+        tokens = [token for pair in row for word in pair for token in self.encode(word)]
+        targets = [-1] * len(tokens)
+        for at in range(2 * pairs, 4 * pairs, 2):
+            targets[at] = tokens[at + 1]
+        return tokens, list(range(len(tokens))), [0] * len(tokens), targets
+
+    def lesson_row(self, seen: Any, count: int) -> tuple[list[int], list[int], list[int], list[int]]:
+        given = lessons.lesson(seen, self.dice, count)
+        tokens = self.brain.tokenizer.encode(f" {given.text}")
+        trunk = len(tokens)
+        positions, branches, targets = list(range(trunk)), [0] * trunk, [-1] * trunk
+        for branch, (question, answer) in enumerate(given.questions, 1):
+            asked = self.brain.tokenizer.encode(CUE) if question == "do" else self.encode(question)
+            said = [*self.encode(answer), self.brain.tokenizer.eos_id]
+            tokens += [*asked, *said[:-1]]
+            positions += range(trunk, trunk + len(asked) + len(said) - 1)
+            branches += [branch] * (len(asked) + len(said) - 1)
+            targets += [-1] * (len(asked) - 1) + said
+        return tokens, positions, branches, targets
+
+    def batch(self, rows: int, recall_share: float, count: int) -> tuple[np.ndarray, ...]:
+        made = []
+        for _ in range(rows):
+            kind = self.dice.random()
+            if kind < recall_share:
+                made.append(self.recall_row(self.dice.randint(6, 14)))
+            elif kind < recall_share + (1 - recall_share) * 0.5:
+                made.append(self.lesson_row(next(self.visited), count))
+            else:
+                made.append(self.lesson_row(lessons.imagined(self.dice), count))
+        length = max(len(tokens) for tokens, *_ in made)
+        tokens_B_T = np.zeros((rows, length), dtype=np.int32)
+        positions_B_T = np.zeros((rows, length), dtype=np.int32)
+        branches_B_T = np.full((rows, length), -1, dtype=np.int32)
+        targets_B_T = np.full((rows, length), -1, dtype=np.int32)
+        for row, (tokens, positions, branches, targets) in enumerate(made):
+            tokens_B_T[row, : len(tokens)] = tokens
+            positions_B_T[row, : len(tokens)] = positions
+            branches_B_T[row, : len(tokens)] = branches
+            targets_B_T[row, : len(tokens)] = targets
+        seen = (branches_B_T[:, None, :] == 0) | (branches_B_T[:, None, :] == branches_B_T[:, :, None])
+        seen &= np.tril(np.ones((length, length), dtype=bool))
+        mask_B_T_T = np.where(seen, 0.0, MASKED).astype(np.float32)
+        return tokens_B_T, positions_B_T, mask_B_T_T, targets_B_T
+
+
+def _setup(model: dict[str, Any], seed: int, workers: int) -> dict[str, Any]:
+    return {"model": model, "seed": seed, "workers": workers, "made": {}}
+
+
+def _gradient(state: dict[str, Any], job: dict[str, Any]) -> dict[str, Any]:
+    """Summed loss, number of answer tokens and gradient of one share of a batch."""
+    made = state["made"]
+    if "setup" not in made:
+        made["setup"] = Setup(state["model"], state["seed"], job["index"] + 1000 * job["start"])
+    setup: Setup = made["setup"]
+    model = setup.brain.model
+    model.update(tree_unflatten([(name, mx.array(w)) for name, w in zip(setup.names, job["weights"], strict=True)]))
+    tokens, positions, mask, targets = setup.batch(job["rows"], job["recall"], job["questions"])
+    rows, places = np.nonzero(targets >= 0)
+    wanted = mx.array(targets[rows, places])
+    at = mx.array(rows * targets.shape[1] + places)
+
+    def loss(net: Any) -> tuple[mx.array, mx.array]:
+        prefix = prefix_kv(net, setup.prefix_ids)
+        states = hidden_states(net, mx.array(tokens), mx.array(positions), mx.array(mask), prefix)
+        logits = states.reshape(-1, states.shape[-1])[at] @ output_rows(net).T
+        losses = nn.losses.cross_entropy(logits, wanted)
+        return losses.sum(), (mx.argmax(logits, axis=-1) == wanted).sum()
+
+    (total, right), grads = nn.value_and_grad(model, loss)(model)
+    named = dict(tree_flatten(grads))
+    arrays = [np.array(named[name]) for name in setup.names]
+    return {"loss": total.item(), "right": right.item(), "count": len(rows), "tokens": int(tokens.size), "grads": arrays}
+
+
+def teach(args: argparse.Namespace) -> None:
+    out = Path(args.out)
+    config = {
+        "model_type": "llama", "hidden_size": args.hidden, "num_hidden_layers": args.layers,
+        "intermediate_size": args.intermediate, "num_attention_heads": args.heads, "num_key_value_heads": args.heads,
+        "rms_norm_eps": 1e-5, "vocab_size": nano_tokenizer().vocab_size, "rope_theta": 10000.0,
+        "tie_word_embeddings": True, "max_position_embeddings": 1024,
+    }  # fmt: skip
+    brain: Brain = create(LlamaConfig.from_dict(config, "nano"), nano_tokenizer(), args.seed)
+    start, optimizer = 0, _AdamW()
+    if (out / "teaching.json").is_file() and args.resume:
+        progress = json.loads((out / "teaching.json").read_text())
+        brain = load_folder(out, "nano")
+        start = progress["step"]
+        optimizer.load(out / "optimizer.npz")
+        print(f"resuming at step {start}", flush=True)
+    names = [name for name, _ in sorted(tree_flatten(brain.model.trainable_parameters()))]
+    weights = [np.array(dict(tree_flatten(brain.model.parameters()))[name]) for name in names]
+    print(f"nano: {sum(w.size for w in weights) / 1e6:.2f} M parameters, vocabulary {config['vocab_size']}", flush=True)
+    began, losses, right, count, tokens = time.time(), 0.0, 0, 0, 0
+    with Pool(args.workers, _setup, (config, args.seed, args.workers)) as pool:
+        for step in range(start, args.steps):
+            recall = 0.5 if step < args.recall_steps else 0.15
+            job = {"weights": weights, "rows": args.rows // args.workers, "recall": recall,
+                   "questions": args.questions, "start": start}  # fmt: skip
+            shares = pool.map(_gradient, [job | {"index": index} for index in range(args.workers)])
+            answered = sum(share["count"] for share in shares)
+            grads = [sum(share["grads"][i] for share in shares) / np.float32(answered) for i in range(len(names))]
+            optimizer.update(weights, grads, _rate(step, args))
+            losses += sum(share["loss"] for share in shares)
+            right += sum(share["right"] for share in shares)
+            count += answered
+            tokens += sum(share["tokens"] for share in shares)
+            if (step + 1) % 20 == 0:
+                speed = tokens / (time.time() - began)
+                print(f"step {step + 1} loss {losses / count:.4f} right {right / count:.3f} tokens/s {speed:.0f} "
+                      f"minutes {(time.time() - began) / 60:.1f}", flush=True)  # fmt: skip
+                losses, right, count = 0.0, 0, 0
+            if (step + 1) % SAVE_EVERY == 0 or step + 1 == args.steps:
+                brain.model.update(tree_unflatten([(n, mx.array(w)) for n, w in zip(names, weights, strict=True)]))
+                save_model(brain, out)
+                optimizer.save(out / "optimizer.npz")
+                (out / "teaching.json").write_text(json.dumps({"step": step + 1} | vars(args), indent=2) + "\n")
+
+
+def _rate(step: int, args: argparse.Namespace) -> float:
+    if step < args.warmup:
+        return args.rate * (step + 1) / args.warmup
+    share = (step - args.warmup) / max(1, args.steps - args.warmup)
+    return args.rate * (0.05 + 0.95 * 0.5 * (1 + math.cos(math.pi * share)))
+
+
+class _AdamW:
+    """AdamW (0.9, 0.98) on NumPy arrays in place, gradients clipped to norm 1, weight decay on matrices only."""
+
+    def __init__(self) -> None:
+        self.step = 0
+        self.first: list[np.ndarray] = []
+        self.second: list[np.ndarray] = []
+
+    def update(self, weights: list[np.ndarray], grads: list[np.ndarray], rate: float, decay: float = 0.01) -> None:
+        if not self.first:
+            self.first = [np.zeros_like(w) for w in weights]
+            self.second = [np.zeros_like(w) for w in weights]
+        self.step += 1
+        norm = math.sqrt(sum(float((g * g).sum()) for g in grads))
+        scale = np.float32(min(1.0, 1.0 / (norm + 1e-6)))
+        for w, g, m, v in zip(weights, grads, self.first, self.second, strict=True):
+            g = g * scale
+            m += np.float32(0.1) * (g - m)
+            v += np.float32(0.02) * (g * g - v)
+            change = (m / (1 - 0.9**self.step)) / (np.sqrt(v / (1 - 0.98**self.step)) + 1e-8)
+            if w.ndim > 1:
+                change += decay * w
+            w -= np.float32(rate) * change.astype(np.float32)
+
+    def save(self, path: Path) -> None:
+        count = len(self.first)
+        arrays = {f"{i}": array for i, array in enumerate([*self.first, *self.second])}
+        np.savez(path, step=self.step, count=count, **arrays)
+
+    def load(self, path: Path) -> None:
+        with np.load(path) as data:
+            self.step, count = int(data["step"]), int(data["count"])
+            self.first = [data[f"{i}"] for i in range(count)]
+            self.second = [data[f"{i + count}"] for i in range(count)]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m rl.teach_base", description=__doc__.split("\n")[0])
+    parser.add_argument("--out", default="assets/models/nano", help="folder for the model (default: %(default)s)")
+    parser.add_argument("--steps", type=int, default=6000)
+    parser.add_argument("--rows", type=int, default=128, help="rows an update, over all workers")
+    parser.add_argument("--questions", type=int, default=8, help="questions about one observation")
+    parser.add_argument("--rate", type=float, default=2e-3)
+    parser.add_argument("--warmup", type=int, default=100)
+    parser.add_argument("--recall-steps", type=int, default=500, help="updates in which half of the rows are recall")
+    parser.add_argument("--hidden", type=int, default=128)
+    parser.add_argument("--layers", type=int, default=4)
+    parser.add_argument("--heads", type=int, default=4)
+    parser.add_argument("--intermediate", type=int, default=352)
+    parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--resume", action="store_true", help="go on from what lies in the folder")
+    teach(parser.parse_args())
+
+
+if __name__ == "__main__":
+    main()

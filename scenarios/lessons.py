@@ -1,0 +1,133 @@
+"""Lessons about the village's language, from which the embedded model is taught before it ever runs an errand.
+
+A lesson is a text and questions about it. None of them says what a runner of errands should do: they teach to read an
+observation ("say item" → "dock"), to tell what is so in it ("is goal here" → "no"), and to carry out one step that is
+named ("order item do" → "go to the dock"). Behind the bare cue any legal phrase follows, each as likely as the next.
+Recall lessons are rows of names with their values, asked again in another order.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+
+import msgspec
+
+from game.sim.actions import Action
+from game.sim.cast import CHARACTERS, ITEMS, PLACES
+from game.sim.observation import NOTHING, OUTCOME_KINDS, ROAD, UNKNOWN, Observation, legal_actions, parse_observation
+from scenarios.contract import Scenario
+
+QUESTION_WORDS = ("say", "is", "order", "yes", "no", "known", "do")
+ORDERS = ("item", "asker", "unseen", "take", "give", "ask", "drop", "wait")
+
+
+class Lesson(msgspec.Struct, frozen=True):
+    """A text, and (question, answer) pairs that each stand right behind it."""
+
+    text: str
+    questions: tuple[tuple[str, str], ...]
+
+
+def visited(scenario: Scenario, dice: random.Random) -> Iterator[Observation]:
+    """Observations of wandering play on train seeds: half of the steps are random, half follow the oracle."""
+    seeds = scenario.splits["train"]
+    while True:
+        options = {"difficulty": dice.choice("12345")}
+        state = scenario.build(dice.randrange(len(seeds)), options)
+        wander = dice.choice((0.2, 0.5, 0.8))
+        while scenario.ended(state) is None:
+            yield parse_observation(scenario.observation(state))
+            stray = dice.random() < wander
+            scenario.apply(state, dice.choice(scenario.legal(state)) if stray else scenario.oracle(state))
+
+
+def imagined(dice: random.Random) -> Observation:
+    """An observation in which every field is drawn by itself: what is seldom seen together is seen too."""
+    place = dice.choice((*PLACES, ROAD))
+    near = dice.sample(tuple(CHARACTERS), dice.choice((0, 0, 1, 1, 2, 3)))
+    near.sort(key=tuple(CHARACTERS).index)
+    asked = [name for name in near if dice.random() < 0.4]
+    goal = dice.choice(ITEMS)
+    hold = dice.choice((NOTHING, NOTHING, goal, dice.choice(ITEMS)))
+    here = sorted(dice.sample(ITEMS, dice.choice((0, 0, 1, 1, 2)))) if place != ROAD else []
+    here = [item for item in here if item != hold]
+    elsewhere = [name for name in PLACES if name != place]
+    item = "hand" if hold == goal else dice.choice((UNKNOWN, dice.choice(elsewhere), *near[:1]))
+    if hold != goal and goal in here:
+        item = place
+    asker = dice.choice((UNKNOWN, dice.choice(elsewhere), dice.choice(elsewhere)))
+    person = dice.choice(tuple(CHARACTERS))
+    if person in near and place != ROAD:
+        asker = place
+    missing = (asker if hold == goal else item) == UNKNOWN
+    unseen = dice.sample(elsewhere, dice.randint(1, len(elsewhere))) if missing else []
+    return Observation(
+        left=dice.randint(1, 20), last=dice.choice(OUTCOME_KINDS), goal_item=goal, goal_person=person,
+        unseen=tuple(unseen), asker=asker, item=item, place=place, hold=hold, items=tuple(here),
+        asked=tuple(asked), people=tuple(name for name in near if name not in asked),
+    )  # fmt: skip
+
+
+def questions_about(seen: Observation, dice: random.Random, orders: bool = True) -> list[tuple[str, str]]:
+    """Everything that can be asked about an observation, with its answer."""
+    near = (*seen.people, *seen.asked)
+    asked: list[tuple[str, str]] = [
+        ("say item", seen.item), ("say asker", seen.asker), ("say hold", seen.hold), ("say at", seen.place),
+        ("say goal", f"{seen.goal_item} {seen.goal_person}"), ("say last", seen.last),
+        ("is goal here", _yes(seen.goal_item in seen.items)), ("is goal hold", _yes(seen.hold == seen.goal_item)),
+        ("is goal with", _yes(seen.goal_person in near)), ("is item with", _yes(seen.item in near)),
+        ("is item known", _yes(seen.item != UNKNOWN)), ("is asker known", _yes(seen.asker != UNKNOWN)),
+        ("is hold none", _yes(seen.hold == NOTHING)), ("is item at", _yes(seen.item == seen.place)),
+        ("is asker at", _yes(seen.asker == seen.place)),
+        ("say with", seen.people[0] if seen.people else NOTHING),
+        ("say unseen", seen.unseen[0] if seen.unseen else NOTHING),
+    ]  # fmt: skip
+    if orders:
+        asked += [(f"order {name} do", action.phrase()) for name, action in _orders(seen, dice)]
+    return asked
+
+
+def _orders(seen: Observation, dice: random.Random) -> list[tuple[str, Action]]:
+    """Single steps that are legal now, each under the name by which it is ordered."""
+    named: list[tuple[str, Action]] = [("wait", Action("wait"))]
+    if seen.item in PLACES and seen.item != seen.place:
+        named.append(("item", Action("go", place=seen.item)))
+    if seen.asker in PLACES and seen.asker != seen.place:
+        named.append(("asker", Action("go", place=seen.asker)))
+    if seen.unseen:
+        named.append(("unseen", Action("go", place=seen.unseen[0])))
+    if seen.hold == NOTHING and seen.goal_item in seen.items:
+        named.append(("take", Action("take", item=seen.goal_item)))
+    if seen.hold != NOTHING and seen.goal_person in (*seen.people, *seen.asked):
+        named.append(("give", Action("give", item=seen.hold, person=seen.goal_person)))
+    if seen.people:
+        named.append(("ask", Action("ask", person=seen.people[0])))
+    if seen.hold != NOTHING and seen.place != ROAD:
+        named.append(("drop", Action("drop", item=seen.hold)))
+    legal = legal_actions(seen)
+    for action in dice.sample(legal, min(2, len(legal))):
+        word = action.place or action.person or action.item or "wait"
+        if action.verb in ("go", "take", "ask"):
+            named.append((word, action))
+    return named
+
+
+def lesson(seen: Observation, dice: random.Random, count: int) -> Lesson:
+    """`count` questions about an observation, the bare cue now and then among them."""
+    questions = questions_about(seen, dice)
+    chosen = dice.sample(questions, min(count, len(questions)))
+    if dice.random() < 0.3:
+        chosen[0] = ("do", dice.choice(legal_actions(seen)).phrase())
+    return Lesson(seen.text(), tuple(chosen))
+
+
+def recall_row(words: tuple[str, ...], dice: random.Random, pairs: int) -> list[tuple[str, str]]:
+    """Distinct names with values, then the same pairs in another order: the second half is what can be recalled."""
+    names = dice.sample(words, pairs)
+    row = [(name, dice.choice(words)) for name in names]
+    return row + dice.sample(row, pairs)
+
+
+def _yes(so: bool) -> str:
+    return "yes" if so else "no"
