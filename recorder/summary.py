@@ -1,0 +1,101 @@
+"""What a log holds and what state it is in, in one pass."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from recorder.reader import Reader
+from recorder.records import Amend, EpisodeBegin, EpisodeEnd, Header, Index, Prefix, Record, Turn, as_plain
+from recorder.scan import Damage
+
+
+class Summary(msgspec.Struct):
+    """One log in figures."""
+
+    file: str
+    bytes: int
+    header: Header | None
+    clean: bool
+    """Closed by its writer. An unclean log is fully readable."""
+    sessions: int = 0
+    """Times that a writer opened it."""
+    episodes: int = 0
+    ended: int = 0
+    successes: int = 0
+    incomplete: int = 0
+    """Episodes that ended and miss turns that were recorded."""
+    turns: int = 0
+    amends: int = 0
+    indexes: int = 0
+    abandoned: int = 0
+    """Episodes that a resumed run went back behind and recorded again."""
+    fallbacks: int = 0
+    scenarios: dict[str, int] = {}
+    """Episodes by "name version"."""
+    policies: dict[str, int] = {}
+    """Episodes by policy."""
+    runs: dict[str, int] = {}
+    """Episodes by run."""
+    prefixes: dict[str, int] = {}
+    """Static prefixes: characters of text by hash."""
+    damage: Damage = msgspec.field(default_factory=Damage)
+
+    @property
+    def good(self) -> bool:
+        """Whether nothing is lost. An unclean end alone is good."""
+        return not self.damage.damaged and not self.incomplete
+
+    def plain(self) -> dict[str, Any]:
+        """As JSON-ready values."""
+        values: dict[str, Any] = msgspec.to_builtins(self)
+        values["header"] = None if self.header is None else as_plain(self.header)
+        return {**values, "damaged": self.damage.damaged, "good": self.good}
+
+
+def summarize(reader: Reader) -> Summary:
+    """Reads and decodes the whole log. Raises UnsupportedFormatError or ReadError."""
+    summary = Summary(file=str(reader.path), bytes=reader.size, header=reader.header, clean=reader.clean)
+    following: dict[int, int | None] = {}
+    for _, record in reader.records():
+        if isinstance(record, EpisodeBegin) and reader.superseded(record):
+            summary.abandoned += 1
+        _count(summary, record, following)
+    summary.damage = reader.damage
+    return summary
+
+
+def _count(summary: Summary, record: Record, following: dict[int, int | None]) -> None:
+    """Adds one record. `following` maps an open episode to its next turn, or to None after a gap."""
+    match record:
+        case Turn():
+            summary.turns += 1
+            summary.fallbacks += record.fallback
+            if record.episode in following:
+                whole = following[record.episode] == record.turn
+                following[record.episode] = record.turn + 1 if whole else None
+        case EpisodeBegin():
+            following[record.episode] = 0
+            summary.episodes += 1
+            _tally(summary.scenarios, f"{record.scenario} {record.scenario_version}")
+            _tally(summary.policies, record.policy)
+            _tally(summary.runs, record.run)
+        case EpisodeEnd():
+            summary.ended += 1
+            summary.successes += record.success
+            if following.pop(record.episode, None) != record.turns:
+                summary.incomplete += 1
+        case Amend():
+            summary.amends += 1
+        case Header():
+            summary.sessions += 1
+            following.clear()
+        case Prefix():
+            summary.prefixes[record.hash] = len(record.text)
+        case Index():
+            summary.indexes += 1
+
+
+def _tally(counts: dict[str, int], name: str) -> None:
+    counts[name] = counts.get(name, 0) + 1
