@@ -10,16 +10,18 @@ Import MLX through :mod:`npc.mlx`, which calls :func:`preload` first, and the or
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
 import platform
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
 
 CARRIER = "faiss-cpu"
+THREADS_VARIABLE = "ERRAND_BLAS_THREADS"
 # what the carried OpenBLAS needs, in the order in which it must be loaded
 NEIGHBOURS = ("libquadmath", "libgfortran", "libgomp")
 
@@ -44,55 +46,79 @@ class BlasReport:
 
 
 _report: BlasReport | None = None
-_library: ctypes.CDLL | None = None
 
 
 def preload(threads: int | None = None) -> BlasReport:
-    """Loads an OpenBLAS for MLX, once for each process; later calls only set ``threads`` where it is given.
+    """Loads an OpenBLAS for MLX, once for each process; later calls return the first one's report.
+
+    ``threads`` is for good: an OpenMP build keeps a count for each thread that calls it, so that nothing set
+    later from here would reach MLX's own thread. None takes ``ERRAND_BLAS_THREADS``, ``OPENBLAS_NUM_THREADS``
+    or ``OMP_NUM_THREADS`` from the environment, else all cores. Several processes side by side want 1 each.
 
     Never raises for what the machine lacks: the report says what was found, and how slow it will be without.
     """
-    global _report, _library
+    global _report
     if threads is not None and threads < 1:
         raise ValueError(f"blas threads must be 1 or more, not {threads}")
     if _report is None:
-        _report, _library = _load(threads)
-    if threads is not None and _library is not None:
-        set_threads(threads)
+        _report = _load(threads or _default_threads())
     return _report
 
 
-def set_threads(threads: int) -> None:
-    """Sets how many threads a matmul uses; does nothing where no OpenBLAS was loaded by :func:`preload`."""
-    global _report
-    if _library is None or _report is None:
-        return
-    _library.openblas_set_num_threads(ctypes.c_int(threads))
-    _report = replace(_report, threads=threads)
+def _default_threads() -> int:
+    for name in (THREADS_VARIABLE, "OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS"):
+        text = os.environ.get(name, "").strip()
+        if not text:
+            continue
+        if not text.isdecimal() or int(text) < 1:
+            raise ValueError(f"environment variable {name} is {text!r}, must be a number of 1 or more")
+        return int(text)
+    return len(os.sched_getaffinity(0)) if sys.platform.startswith("linux") else os.cpu_count() or 1
 
 
-def _load(threads: int | None) -> tuple[BlasReport, ctypes.CDLL | None]:
+def _load(threads: int) -> BlasReport:
     if not sys.platform.startswith("linux"):
-        return BlasReport("none", None, None, False, f"blas: {platform.system()} needs no help"), None
+        return BlasReport("none", None, None, False, f"blas: {platform.system()} needs no help")
     if "mlx.core" in sys.modules:
         message = (
             "blas: mlx.core was imported before npc, so matmul stays on the slow reference "
             "BLAS (about 2 GFLOP/s); import npc.mlx first"
         )
-        return BlasReport("none", None, None, True, message), None
-    if threads is not None:
-        os.environ["OPENBLAS_NUM_THREADS"] = str(threads)
+        return BlasReport("none", None, None, True, message)
     for source, candidate in _candidates():
-        library = _open(candidate)
+        with _thread_environment(threads):
+            library = _open(candidate)
         if library is not None:
+            library.openblas_set_num_threads(ctypes.c_int(threads))
             count = int(library.openblas_get_num_threads())
             message = f"blas: OpenBLAS from {source}, {count} thread{'s' if count != 1 else ''}"
-            return BlasReport(source, str(candidate[-1]), count, True, message), library
+            return BlasReport(source, str(candidate[-1]), count, True, message)
     message = (
         "blas: no OpenBLAS found, MLX will be about 50 times slower on this CPU (2 GFLOP/s); "
         f"pip install {CARRIER}, or install your system's libopenblas"
     )
-    return BlasReport("none", None, None, True, message), None
+    return BlasReport("none", None, None, True, message)
+
+
+@contextlib.contextmanager
+def _thread_environment(threads: int) -> Iterator[None]:
+    """What the libraries read from the environment while they are loaded; child processes don't inherit it.
+
+    Idle OpenMP threads would spin for milliseconds and take the other core from whoever shares it: they sleep
+    instead.
+    """
+    wanted = {"OPENBLAS_NUM_THREADS": str(threads), "OMP_NUM_THREADS": str(threads)}
+    before = {name: os.environ.get(name) for name in [*wanted, "OMP_WAIT_POLICY"]}
+    os.environ.update(wanted)
+    os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
 
 
 def _candidates() -> Iterator[tuple[str, list[Path]]]:

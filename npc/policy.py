@@ -16,7 +16,7 @@ import numpy as np
 
 from npc.decision import Decision
 from npc.errors import PolicyError
-from npc.forward import PrefixKV, hidden_states, output_rows, prefix_kv
+from npc.forward import PrefixKV, Weights, hidden_states, prefix_kv, weights_of
 from npc.mlx import mx
 from npc.models import Brain
 from npc.tree import PackedBatch, PhraseTable, pack
@@ -35,15 +35,16 @@ def child_logps(model: Any, packed: PackedBatch, prefix: PrefixKV, tau: float = 
     """Log-probabilities (O, C) of each open node's children at temperature ``tau``; very negative where
     there is none.
     """
+    weights = weights_of(model)
     states = hidden_states(
-        model,
+        weights,
         mx.array(packed.tokens_B_T),
         mx.array(packed.positions_B_T),
         mx.array(packed.mask_B_T_T),
         prefix,
     )
     open_O_D = states.reshape(-1, states.shape[-1])[mx.array(packed.open_row_O)]
-    rows_O_C_D = output_rows(model)[mx.array(packed.child_token_O_C)]
+    rows_O_C_D = weights.output[mx.array(packed.child_token_O_C)]
     logits_O_C = (rows_O_C_D @ open_O_D[:, :, None]).squeeze(-1).astype(mx.float32)
     logits_O_C = logits_O_C / tau + mx.array(packed.child_mask_O_C)
     return logits_O_C - mx.logsumexp(logits_O_C, axis=-1, keepdims=True)
@@ -53,13 +54,15 @@ def action_logps(model: Any, packed: PackedBatch, prefix: PrefixKV, tau: float =
     """Log-probabilities (B, A) of the whole legal actions at ``tau``, -inf where there is no action.
     Differentiable.
 
-    ``prefix`` is :func:`npc.forward.prefix_kv` of the prefix: computed outside for a rollout, and inside the
-    loss for training, so that gradients flow through it.
+    ``model`` is a model or its :class:`~npc.forward.Weights`; ``prefix`` is :func:`npc.forward.prefix_kv` of
+    the prefix. For training make both inside the loss, so that gradients flow through them; in a rollout they
+    are kept.
     """
+    legal = mx.array(packed.legal_B_A)
     if not packed.open_row_O.size:
-        return mx.where(mx.array(packed.legal_B_A), 0.0, -mx.inf)
+        return mx.where(legal, 0.0, -mx.inf)
     flat = mx.concatenate([child_logps(model, packed, prefix, tau).reshape(-1), mx.zeros((1,))])
-    return mx.where(mx.array(packed.legal_B_A), flat[mx.array(packed.path_B_A_L)].sum(axis=-1), -mx.inf)
+    return mx.where(legal, flat[mx.array(packed.path_B_A_L)].sum(axis=-1), -mx.inf)
 
 
 def entropy(logps_B_A: mx.array) -> mx.array:
@@ -87,8 +90,8 @@ class ClosedPolicy:
         self.prefix_ids = brain.tokenizer.encode(prefix)
         self.table = PhraseTable(brain.tokenizer)
         self._max_rows = max_rows
-        self._kv: PrefixKV = []
-        self._kv_version: int | None = None
+        self._present: tuple[Weights, PrefixKV] | None = None
+        self._version = -1
 
     def encode(self, observation: str) -> list[int]:
         """The prompt ids of an observation with its cue: stored with the turn and never rebuilt."""
@@ -100,13 +103,22 @@ class ClosedPolicy:
             prompts, [self.table.layout(tuple(phrases)) for phrases in legal], self.brain.tokenizer.pad_id
         )
 
+    def present(self) -> tuple[Weights, PrefixKV]:
+        """The present weights and the prefix's keys and values, made anew after ``brain.bump()``."""
+        if self._present is None or self._version != self.brain.version:
+            weights = weights_of(self.brain.model)
+            self._present, self._version = (weights, prefix_kv(weights, self.prefix_ids)), self.brain.version
+            mx.eval(self._present[1])
+        return self._present
+
     def prefix_kv(self) -> PrefixKV:
-        """The prefix's keys and values for the present weights; computed again after ``brain.bump()``."""
-        if self._kv_version != self.brain.version:
-            self._kv = prefix_kv(self.brain.model, self.prefix_ids)
-            mx.eval(self._kv)
-            self._kv_version = self.brain.version
-        return self._kv
+        """The prefix's keys and values by the present weights."""
+        return self.present()[1]
+
+    def logps(self, packed: PackedBatch, tau: float = 1.0) -> np.ndarray:
+        """:func:`action_logps` (B, A) by the present weights, without gradients."""
+        weights, prefix = self.present()
+        return np.array(action_logps(weights, packed, prefix, tau))
 
     def decide(
         self,
@@ -155,7 +167,8 @@ class ClosedPolicy:
     def _child_logps(self, packed: PackedBatch, tau: float) -> np.ndarray:
         if not packed.open_row_O.size:
             return np.zeros((0, 1), dtype=np.float32)
-        return np.array(child_logps(self.brain.model, packed, self.prefix_kv(), tau))
+        weights, prefix = self.present()
+        return np.array(child_logps(weights, packed, prefix, tau))
 
 
 def _choose(
