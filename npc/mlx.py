@@ -16,6 +16,7 @@ BLAS = blas.preload()
 
 import mlx.core as mx
 import mlx.nn as nn
+import mlx.optimizers as optimizers
 from mlx.utils import tree_flatten, tree_unflatten
 
 ON_CPU = mx.default_device().type == mx.DeviceType.cpu
@@ -29,4 +30,4 @@ def flat(tree: Any) -> dict[str, mx.array]:
     return dict(tree_flatten(tree))  # type: ignore[arg-type]
 
 
-__all__ = ["BLAS", "ON_CPU", "blas", "flat", "mx", "nn", "tree_unflatten"]
+__all__ = ["BLAS", "ON_CPU", "blas", "flat", "mx", "nn", "optimizers", "tree_unflatten"]

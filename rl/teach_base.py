@@ -23,7 +23,7 @@ import numpy as np
 import scenarios
 from npc.forward import MASKED, hidden_states, output_rows, prefix_kv
 from npc.llama import LlamaConfig
-from npc.mlx import mx, nn, tree_flatten, tree_unflatten
+from npc.mlx import flat, mx, nn, tree_unflatten
 from npc.models import Brain, create, load_folder, save_model
 from npc.policy import CUE
 from npc.tokenizer import TextTokenizer, build_nano_tokenizer
@@ -53,7 +53,7 @@ class Setup:
     def __init__(self, model: dict[str, Any], seed: int, index: int) -> None:
         tokenizer = nano_tokenizer()
         self.brain = create(LlamaConfig.from_dict(model, "nano"), tokenizer, seed)
-        self.names = [name for name, _ in sorted(tree_flatten(self.brain.model.trainable_parameters()))]
+        self.names = [name for name, _ in sorted(flat(self.brain.model.trainable_parameters()).items())]
         self.scenario = scenarios.get("fetch_item")
         self.prefix_ids = tokenizer.encode(self.scenario.prefix)
         self.words = tuple(w for w in dict.fromkeys(self.scenario.vocabulary) if w.isalpha())
@@ -141,7 +141,7 @@ def _gradient(state: dict[str, Any], job: dict[str, Any]) -> dict[str, Any]:
         return losses.sum(), (mx.argmax(logits, axis=-1) == wanted).sum()
 
     (total, right), grads = nn.value_and_grad(model, loss)(model)
-    named = dict(tree_flatten(grads))
+    named = flat(grads)
     arrays = [np.array(named[name]) for name in setup.names]
     return {"loss": total.item(), "right": right.item(), "count": len(rows), "tokens": int(tokens.size), "grads": arrays}
 
@@ -162,8 +162,8 @@ def teach(args: argparse.Namespace) -> None:
         start = progress["step"]
         optimizer.load(out / "optimizer.npz")
         print(f"resuming at step {start}", flush=True)
-    names = [name for name, _ in sorted(tree_flatten(brain.model.trainable_parameters()))]
-    weights = [np.array(dict(tree_flatten(brain.model.parameters()))[name]) for name in names]
+    names = [name for name, _ in sorted(flat(brain.model.trainable_parameters()).items())]
+    weights = [np.array(flat(brain.model.parameters())[name]) for name in names]
     print(f"nano: {sum(w.size for w in weights) / 1e6:.2f} M parameters, vocabulary {config['vocab_size']}", flush=True)
     began, losses, right, count, tokens = time.time(), 0.0, 0, 0, 0
     with Pool(args.workers, _setup, (config, args.seed, args.workers)) as pool:

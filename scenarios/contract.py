@@ -55,6 +55,7 @@ class Scenario(ABC):
 
     name: str
     version: int
+    engine_version: str  # of the rules underneath, where several scenarios share them
     turn_cap: int
     reward_terms: tuple[RewardTerm, ...]
     options: tuple[Option, ...]

@@ -52,6 +52,7 @@ class FetchItem(Scenario):
 
     name = "fetch_item"
     version = 1
+    engine_version = world.ENGINE_VERSION
     turn_cap = 20
     reward_terms = (
         RewardTerm("find", "it is known where the item is (taken back when that is lost)", -FIND, FIND),
@@ -64,7 +65,7 @@ class FetchItem(Scenario):
         Option("without", "nobody", ("nobody", *CHARACTERS), "leaves one character out of the village"),
     )
     splits = {  # noqa: RUF012
-        "train": range(0, 1_000_000),
+        "train": range(1_000_000),
         "validation": range(1_000_000, 1_010_000),
         "test": range(2_000_000, 2_000_500),
     }

@@ -1,0 +1,30 @@
+"""What the commands of `rl` share: KEY=VALUE options, and the one line that bad input gets."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+BAD_USE = 2  # the exit code
+
+
+class CommandError(ValueError):
+    """Bad use of a command; one line."""
+
+
+def options_from(pairs: Sequence[str]) -> dict[str, str]:
+    """`--option KEY=VALUE` pairs as a dict. Raises CommandError for one without "="."""
+    options = {}
+    for pair in pairs:
+        key, equals, value = pair.partition("=")
+        if not equals or not key:
+            raise CommandError(f"--option {pair!r}: write it as KEY=VALUE")
+        options[key] = value
+    return options
+
+
+def fail(program: str, error: Exception) -> int:
+    """Says in one line what is wrong; returns the exit code of bad use."""
+    text = " ".join(str(error).split())
+    print(f"python -m {program}: {text}", file=sys.stderr)
+    return BAD_USE

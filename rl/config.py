@@ -1,0 +1,64 @@
+"""What decides a run: the command line's values as one record, written to run.toml and read back by --resume."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from rl.credit import CREDITS
+
+
+class ConfigError(ValueError):
+    """A value that can't be used; one line that names the field."""
+
+
+class TrainConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One training run. `episodes` = updates * groups * group_size."""
+
+    scenario: str
+    model: str
+    adapter: str
+    options: dict[str, str] = {}
+    seed: int = 0
+    updates: int = 16
+    groups: int = 8
+    group_size: int = 8
+    passes: int = 1
+    rate: float = 5e-4
+    warmup: int = 1
+    clip: float = 0.2
+    kl_weight: float = 0.05
+    tau: float = 1.0
+    credit: str = "turn"
+    rank: int = 16
+    scale: float = 2.0
+    workers: int = 2
+    validate_every: int = 2
+    validation_episodes: int = 128
+    test_episodes: int = 256
+    run_id: str = ""
+
+    def check(self) -> None:
+        """Raises ConfigError for the first value that makes no sense."""
+        for name, low in (("updates", 1), ("groups", 1), ("group_size", 2), ("passes", 1), ("rank", 1), ("workers", 1),
+                          ("validate_every", 1), ("validation_episodes", 1), ("test_episodes", 1)):  # fmt: skip
+            if getattr(self, name) < low:
+                raise ConfigError(f"--{name.replace('_', '-')} {getattr(self, name)}: {low} or more")
+        for name in ("rate", "clip", "tau", "scale"):
+            if not getattr(self, name) > 0:
+                raise ConfigError(f"--{name.replace('_', '-')} {getattr(self, name)}: above 0")
+        if self.kl_weight < 0:
+            raise ConfigError(f"--kl-weight {self.kl_weight}: 0 or more")
+        if self.credit not in CREDITS:
+            raise ConfigError(f"--credit {self.credit!r}: choose one of {', '.join(CREDITS)}")
+
+
+def from_run(values: dict[str, Any], where: str) -> TrainConfig:
+    """The config that run.toml holds. Raises ConfigError for an unknown or ill-typed field."""
+    try:
+        config = msgspec.convert(values, TrainConfig)
+    except msgspec.ValidationError as error:
+        raise ConfigError(f"{where}: {error}") from error
+    config.check()
+    return config

@@ -1,0 +1,51 @@
+"""From rewards to advantages: pure functions over one group of sibling episodes that started from one state.
+
+`rewards` holds one array of per-turn rewards for each sibling. The answer has the same shape: an advantage for every
+turn. A dead group (all returns equal) gives None: it teaches nothing, KL included, and leaves every denominator.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+EPSILON = 1e-4
+CREDITS = ("episode", "turn")
+
+
+def advantages(rewards: Sequence[np.ndarray], credit: str) -> list[np.ndarray] | None:
+    """Advantages of one group under `credit` ("episode" or "turn"); None for a dead group."""
+    returns = np.array([float(np.sum(r)) for r in rewards])
+    if dead(returns):
+        return None
+    if credit == "episode":
+        return [np.full(len(r), a) for r, a in zip(rewards, episode_advantages(returns), strict=True)]
+    if credit == "turn":
+        return turn_advantages(rewards)
+    raise ValueError(f"credit {credit!r}: choose one of {', '.join(CREDITS)}")
+
+
+def dead(returns: np.ndarray) -> bool:
+    """Whether a group's returns are all the same (up to rounding), so that it can't tell good from bad."""
+    return bool(np.max(returns) - np.min(returns) <= 1e-9)
+
+
+def episode_advantages(returns: np.ndarray) -> np.ndarray:
+    """(r − mean) / (std + 1e-4), std with one degree of freedom taken off (GRPO, Shao et al. 2024, eq. 4)."""
+    return (returns - returns.mean()) / (returns.std(ddof=1) + EPSILON)
+
+
+def turn_advantages(rewards: Sequence[np.ndarray]) -> list[np.ndarray]:
+    """Return-to-go of each turn against the mean return-to-go of the group at the same turn.
+
+    A sibling that has ended counts there with 0, what it still earns. Divided by the group's std of returns, as in
+    `episode_advantages`, so that turn 0 has the episode's advantage.
+    """
+    longest = max(len(r) for r in rewards)
+    togo = np.zeros((len(rewards), longest))
+    for row, r in enumerate(rewards):
+        togo[row, : len(r)] = np.cumsum(r[::-1])[::-1]
+    scale = togo[:, 0].std(ddof=1) + EPSILON
+    centred = (togo - togo.mean(axis=0)) / scale
+    return [centred[row, : len(r)] for row, r in enumerate(rewards)]

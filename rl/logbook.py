@@ -1,0 +1,83 @@
+"""Played episodes into the log: who played, from which state, in which group, with which weights."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from msgspec.structs import replace
+
+from recorder import EpisodeBegin, EpisodeEnd, Header, Writer
+from rl.rollout import Episode
+from scenarios.contract import Scenario
+
+
+@dataclass(frozen=True)
+class Author:
+    """Who plays: what of an EpisodeBegin is the same for all episodes of a policy."""
+
+    policy: str
+    model: str = ""
+    adapter: str = ""
+    weights_hash: str = ""
+    base_hash: str = ""
+    tokenizer_hash: str = ""
+
+
+class Logbook:
+    """A log that takes whole episodes."""
+
+    def __init__(self, path: Path, scenario: Scenario, program: str, run: str, append: bool = False) -> None:
+        self.scenario = scenario
+        self.run = run
+        self._writer = Writer(path, header=Header.here(program, scenario.engine_version), append=append)
+
+    def add_prefix(self, token_ids: Sequence[int] = (), tokenizer_hash: str = "") -> str:
+        """The scenario's static prefix, stored once; its hash."""
+        return self._writer.add_prefix(self.scenario.prefix, token_ids, tokenizer_hash)
+
+    def add(self, episodes: Sequence[Episode], author: Author, purpose: str, split: str, prefix_hash: str = "",
+            update: int = 0, attempt: int = 0) -> None:  # fmt: skip
+        """Writes episodes. What was not sampled by a model has no prefix."""
+        sizes: dict[str, int] = {}
+        for episode in episodes:
+            sizes[episode.plan.group] = sizes.get(episode.plan.group, 0) + 1
+        for episode in episodes:
+            number = self._writer.next_episode
+            self._writer.begin_episode(self._begin(episode, number, author, purpose, split, prefix_hash, update,
+                                                   attempt, sizes[episode.plan.group]))  # fmt: skip
+            for turn in episode.turns:
+                self._writer.turn(replace(turn, episode=number))
+            self._writer.end_episode(
+                EpisodeEnd(
+                    episode=number, ended=episode.ended, success=episode.success, turns=len(episode.turns),
+                    total_reward=episode.reward, terms=episode.terms, wall_s=episode.wall_s,
+                )
+            )  # fmt: skip
+
+    def _begin(self, episode: Episode, number: int, author: Author, purpose: str, split: str, prefix_hash: str,
+               update: int, attempt: int, size: int) -> EpisodeBegin:  # fmt: skip
+        scenario = self.scenario
+        facts: dict[str, Any] = {
+            "policy": author.policy, "model": author.model, "adapter": author.adapter,
+            "weights_hash": author.weights_hash, "base_hash": author.base_hash,
+            "tokenizer_hash": author.tokenizer_hash,
+        }  # fmt: skip
+        return EpisodeBegin(
+            episode=number, scenario=scenario.name, scenario_version=scenario.version,
+            source_hash=scenario.source_hash, seed=episode.plan.seed,
+            options=scenario.resolve_options(episode.plan.options), group=f"{self.run}/{episode.plan.group}",
+            group_size=size, run=self.run, update=update, attempt=attempt, engine_version=scenario.engine_version,
+            prefix_hash=prefix_hash, split=split, purpose=purpose, digest_start=episode.digest_start, **facts,
+        )  # fmt: skip
+
+    def close(self) -> None:
+        self._writer.close()
+
+    def __enter__(self) -> Logbook:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()

@@ -1,0 +1,138 @@
+"""Policies by name, the same everywhere: one string flows through training, evaluation and the game.
+
+`random`, `teacher`, `oracle`, `MODEL`, `MODEL:ADAPTER`, or a run folder (`runs/demo`: its head; `runs/demo@NODE`).
+ADAPTER is a folder, or the name of one that ships with the project (`nano:fetch_item`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+from typing import Any, Protocol
+
+from npc.decision import Decision
+from rl.checkpoints import Tree, is_run, read_run
+from scenarios.contract import Scenario
+
+PLAYERS = ("random", "teacher", "oracle")
+
+
+class PolicyNameError(ValueError):
+    """A policy string that names nothing; one line."""
+
+
+@dataclass(frozen=True)
+class PolicySpec:
+    """What a policy string names. `kind` is "random", "teacher", "oracle" or "model"; for a model, `model` is what
+    `npc.models.load` takes and `adapter` a folder or None for the bare base."""
+
+    text: str
+    kind: str
+    model: str = ""
+    adapter: str | None = None
+
+
+@dataclass
+class TurnView:
+    """What a policy may look at: models and `teacher` see the text, `oracle` the state. `memory` is the teacher's."""
+
+    state: Any
+    observation: str
+    legal: tuple[str, ...]
+    memory: Any = None
+
+
+class Policy(Protocol):
+    """Decides many turns at once. `uniforms` in [0, 1) draw the actions; None takes the most probable."""
+
+    def decide(self, turns: Sequence[TurnView], uniforms: Sequence[float] | None) -> list[Decision]: ...
+
+
+def parse_policy(text: str) -> PolicySpec:
+    """Reads a policy string. Raises PolicyNameError where a run, node or adapter isn't there."""
+    if text in PLAYERS:
+        return PolicySpec(text, text)
+    folder, _, node = text.partition("@")
+    if is_run(Path(folder)):
+        run = read_run(Path(folder))
+        tree = Tree(Path(folder) / "checkpoints")
+        chosen = node or tree.head()
+        if not tree.has(chosen):
+            raise PolicyNameError(f"{folder}: no checkpoint {chosen!r}; there is {', '.join(tree.names())}")
+        return PolicySpec(text, "model", run["model"], str(tree.folder(chosen)))
+    if node:
+        raise PolicyNameError(f"{folder}: not a run folder (no run.toml in it), so {text!r} names no checkpoint")
+    model, colon, adapter = text.partition(":")
+    if not colon:
+        return PolicySpec(text, "model", model)
+    return PolicySpec(text, "model", model, find_adapter(model, adapter))
+
+
+def find_adapter(model: str, adapter: str) -> str:
+    """The folder of an adapter: a path as it is, or the name of one that ships for `model`."""
+    if Path(adapter).is_dir():
+        return adapter
+    name = "nano" if model in ("auto", "nano") else model
+    shipped = Path(str(resources.files("assets") / "adapters" / name / adapter))
+    if shipped.is_dir():
+        return str(shipped)
+    known = sorted(path.name for path in shipped.parent.glob("*")) if shipped.parent.is_dir() else []
+    raise PolicyNameError(
+        f"adapter {adapter!r}: no such folder, and none of that name ships for {name} "
+        f"(there is {', '.join(known) or 'none'})"
+    )
+
+
+def make_policy(spec: PolicySpec, scenario: Scenario, tau: float = 1.0) -> Policy:
+    """The player that a spec names; loads the model where there is one."""
+    if spec.kind != "model":
+        return ScriptedPolicy(spec.kind, scenario)
+    from npc.adapters import load_adapter
+    from npc.models import load
+
+    brain = load(spec.model)
+    if spec.adapter is not None:
+        load_adapter(brain, spec.adapter)
+    return ModelPolicy(brain, scenario.prefix, tau)
+
+
+class ScriptedPolicy:
+    """`random`, `teacher` and `oracle`: no model, all probability on one phrase but for `random`."""
+
+    def __init__(self, kind: str, scenario: Scenario) -> None:
+        self.kind = kind
+        self.scenario = scenario
+
+    def decide(self, turns: Sequence[TurnView], uniforms: Sequence[float] | None) -> list[Decision]:
+        return [self._one(turn, 0.0 if uniforms is None else uniforms[i]) for i, turn in enumerate(turns)]
+
+    def _one(self, turn: TurnView, uniform: float) -> Decision:
+        count = len(turn.legal)
+        if self.kind == "random":
+            index = min(int(uniform * count), count - 1)
+            logprob = -math.log(count)
+            return Decision(turn.legal[index], index, [1 / count] * count, logprob, [], [], [], 1.0, False)
+        if self.kind == "teacher":
+            phrase, turn.memory = self.scenario.teacher(turn.memory, turn.observation)
+        else:
+            phrase = self.scenario.oracle(turn.state)
+        index = turn.legal.index(phrase)
+        probs = [float(i == index) for i in range(count)]
+        return Decision(phrase, index, probs, 0.0, [], [], [], 1.0, True)
+
+
+class ModelPolicy:
+    """A language model that speaks legal phrases only."""
+
+    def __init__(self, brain: Any, prefix: str, tau: float = 1.0) -> None:
+        from npc.policy import ClosedPolicy
+
+        self.brain = brain
+        self.tau = tau
+        self.closed = ClosedPolicy(brain, prefix)
+
+    def decide(self, turns: Sequence[TurnView], uniforms: Sequence[float] | None) -> list[Decision]:
+        return self.closed.decide([t.observation for t in turns], [t.legal for t in turns], self.tau, uniforms)

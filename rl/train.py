@@ -1,0 +1,159 @@
+"""Makes one character better at one behaviour: `python -m rl.train --scenario fetch_item`.
+
+Starts from the scenario's distilled adapter, plays groups of episodes, learns from them by GRPO, and answers with the
+success on held-out test seeds before and after. Everything lies in the run folder; `--resume` goes on from its last
+checkpoint.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import os
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from msgspec.structs import replace
+from rich.console import Console
+
+import scenarios
+from npc.errors import NpcError
+from recorder import RecorderError
+from rl.checkpoints import CheckpointError, is_run
+from rl.command import CommandError, fail, options_from
+from rl.config import ConfigError, TrainConfig
+from rl.credit import CREDITS
+from rl.policies import PolicyNameError, find_adapter
+from rl.pool import WorkerError
+from rl.proof import ProofError
+from scenarios.contract import ScenarioError, check_seed
+
+INTERRUPTED = 130
+SMOKE = {
+    "updates": 2, "groups": 4, "group_size": 4, "validate_every": 2, "validation_episodes": 16, "test_episodes": 24,
+}  # fmt: skip
+
+
+def arguments() -> argparse.ArgumentParser:
+    defaults = TrainConfig(scenario="", model="", adapter="")
+    parser = argparse.ArgumentParser(prog="python -m rl.train", description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("--scenario", help="what is to be learned: " + ", ".join(scenarios.names()))
+    parser.add_argument("--option", action="append", default=[], metavar="KEY=VALUE", help="an option of the scenario")
+    parser.add_argument("--model", default="auto", help="auto, nano, or a model folder (default: %(default)s)")
+    parser.add_argument("--adapter", help="where to start: a folder or a shipped name (default: the scenario's own)")
+    parser.add_argument("--seed", type=int, default=0, help="of the training (default: %(default)s)")
+    parser.add_argument("--updates", type=int, help=f"(default: {defaults.updates})")
+    parser.add_argument("--out", help="run folder (default: runs/SCENARIO-DATE)")
+    parser.add_argument("--resume", metavar="DIR", help="go on with the run in DIR; takes its options from there")
+    parser.add_argument("--smoke", action="store_true", help="everything in a minute, to see that it works; proves nothing")
+    parser.add_argument("--json", action="store_true", help="print the summary as one JSON object as the last line")
+    learning = parser.add_argument_group("learning")
+    learning.add_argument("--groups", type=int, help=f"groups an update (default: {defaults.groups})")
+    learning.add_argument("--group-size", type=int, help=f"episodes a group (default: {defaults.group_size})")
+    learning.add_argument("--passes", type=int, help=f"optimizer steps on one batch (default: {defaults.passes})")
+    learning.add_argument("--rate", type=float, help=f"learning rate (default: {defaults.rate})")
+    learning.add_argument("--clip", type=float, help=f"ε of the ratio's clip (default: {defaults.clip})")
+    learning.add_argument("--kl-weight", type=float, help=f"weight of the KL to the start (default: {defaults.kl_weight})")
+    learning.add_argument("--credit", choices=CREDITS, help=f"how turns share the return (default: {defaults.credit})")
+    learning.add_argument("--tau", type=float, help=f"sampling temperature (default: {defaults.tau})")
+    measuring = parser.add_argument_group("measuring and machine")
+    measuring.add_argument("--validate-every", type=int, help=f"updates (default: {defaults.validate_every})")
+    measuring.add_argument("--validation-episodes", type=int, help=f"(default: {defaults.validation_episodes})")
+    measuring.add_argument("--test-episodes", type=int, help=f"(default: {defaults.test_episodes})")
+    measuring.add_argument("--workers", type=int, help=f"processes that play and learn (default: {defaults.workers})")
+    return parser
+
+
+def config_from(args: argparse.Namespace) -> TrainConfig:
+    """The command line as a checked config. Raises one of the typed errors that `main` turns into a line."""
+    if not args.scenario:
+        raise CommandError("--scenario is missing; there is " + ", ".join(scenarios.names()))
+    scenario = scenarios.get(args.scenario)
+    check_seed(args.seed)
+    options = scenario.resolve_options(options_from(args.option))
+    model = "nano" if args.model == "auto" else args.model
+    adapter = find_adapter(model, args.adapter or scenario.name)
+    config = TrainConfig(scenario=scenario.name, model=model, adapter=adapter, options=options, seed=args.seed)
+    config = replace(config, **(SMOKE if args.smoke else {}))
+    fields = ("updates", "groups", "group_size", "passes", "rate", "clip", "kl_weight", "credit", "tau",
+              "validate_every", "validation_episodes", "test_episodes", "workers")  # fmt: skip
+    config = replace(config, **{name: getattr(args, name) for name in fields if getattr(args, name) is not None})
+    config.check()
+    named = f"{config}{time.time_ns()}{os.getpid()}"
+    return replace(config, run_id=hashlib.blake2b(named.encode(), digest_size=6).hexdigest())
+
+
+def out_folder(args: argparse.Namespace, scenario: str) -> Path:
+    """A folder that can be written to and holds no run yet."""
+    out = Path(args.out or f"runs/{scenario}-{time.strftime('%Y%m%d-%H%M%S')}")
+    if is_run(out):
+        raise CommandError(f"--out {out}: there is a run in it; go on with --resume {out}, or name another folder")
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        probe = out / ".writable"
+        probe.touch()
+        probe.unlink()
+    except OSError as error:
+        raise CommandError(f"--out {out}: can't write there ({error.strerror}); name another folder") from error
+    if any(out.iterdir()):
+        raise CommandError(f"--out {out}: not empty and not a run; name another folder, so that nothing is lost")
+    return out
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    args = arguments().parse_args(argv)
+    console = Console(highlight=False, soft_wrap=True)
+    if args.json:
+        console = Console(highlight=False, soft_wrap=True, stderr=True)
+
+    def say(line: str) -> None:
+        console.print(line, markup=False)
+
+    try:
+        from rl.trainer import Trainer, resume_config
+
+        if args.resume:
+            out = Path(args.resume)
+            if not is_run(out):
+                raise CommandError(f"--resume {out}: no run.toml in it, so there is no run to go on with")
+            config = resume_config(out)
+        else:
+            config = config_from(args)
+            out = out_folder(args, config.scenario)
+        say(f"{config.scenario} with {config.model}, starting from {config.adapter}; run folder {out}")
+        trainer = Trainer(out, config, say, resume=bool(args.resume))
+    except (ScenarioError, NpcError, RecorderError, CheckpointError, ConfigError, CommandError, PolicyNameError,
+            OSError) as error:  # fmt: skip
+        return fail("rl.train", error)
+    try:
+        summary = trainer.run()
+    except KeyboardInterrupt:
+        say(f"stopped after update {trainer.update}; what was learned is in {out}; go on with: "
+            f"python -m rl.train --resume {out}")  # fmt: skip
+        return INTERRUPTED
+    except (ProofError, WorkerError) as error:
+        say(f"refusing to go on: {error}")
+        return 1
+    finally:
+        trainer.close()
+    _close(say, out, summary, config)
+    if args.json:
+        print(json.dumps(summary))
+    return 0
+
+
+def _close(say: Any, out: Path, summary: dict[str, Any], config: TrainConfig) -> None:
+    from rl.report import write_report
+
+    write_report(out)
+    minutes = summary["wall_s"] / 60
+    say(f"{summary['episodes']} training episodes in {minutes:.1f} minutes; report: {out / 'report.html'}")
+    say(f"watch it: python -m game --brain {out}")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
