@@ -1,0 +1,107 @@
+"""Logs of later and earlier programs: what isn't known is skipped, what isn't there has its default."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from recorder import Op, Reader, UnsupportedFormatError, Writer
+from recorder.codec import TYPES
+from recorder.framing import FORMAT, HEAD_SIZE, SYNC, Flag, pack, unpack_head
+from recorder.summary import summarize
+from tests.recorder.making import a_begin, a_log, a_turn, extra_record, frames_of, turns_of, write_episodes, zstd
+
+GOLDEN = Path(__file__).parent / "golden"
+
+
+def test_unknown_ops_and_flags_are_skipped(tmp_path: Path) -> None:
+    path = tmp_path / "a.b22"
+    made = a_log(path)
+    extra_record(path, 200, b"of a later version")
+    data, last = path.read_bytes(), frames_of(path)[-1]
+    path.write_bytes(data + pack(Op.TURN, Flag.ZSTD | 0x40, last.sequence + 1, b"in some other form"))
+    read, damage = turns_of(path)
+    assert read == made and damage.skipped_unknown == 2 and not damage.damaged
+    with Writer(path, append=True, dictionary=None) as log:  # and appended to
+        made += write_episodes(log, range(5, 6))
+    read, damage = turns_of(path)
+    assert read == made and not damage.damaged
+
+
+def test_unknown_fields_are_ignored_and_missing_ones_have_their_default(tmp_path: Path) -> None:
+    path = tmp_path / "a.b22"
+    with Writer(path, dictionary=None) as log:
+        log.begin_episode(a_begin(0))
+        log.turn(a_turn(0, 0))
+    content = {"episode": 0, "turn": 1, "observation": "o", "proposed": "p", "executed": "e", "mood": [1, {}]}
+    extra_record(path, Op.TURN, zstd(msgspec.msgpack.encode(content)))
+    with Reader(path) as reader:
+        turn = list(reader.turns())[1]
+        assert not reader.damage.damaged
+    assert (turn.executed, turn.tau, turn.legal, turn.logps, turn.fallback) == ("e", 0.0, [], b"", False)
+
+
+def test_a_later_major_format_is_refused_by_name(tmp_path: Path) -> None:
+    path = tmp_path / "a.b22"
+    header = msgspec.msgpack.encode({"format": FORMAT + 1, "program": "errand", "engine_version": "9.0"})
+    path.write_bytes(pack(Op.HEADER, 0, 0, header))
+    for opening in (lambda: Reader(path), lambda: Writer(path, append=True)):
+        with pytest.raises(UnsupportedFormatError, match=r"format 2, written by errand 9\.0; .* up to format 1"):
+            opening()
+
+
+def test_the_bytes_of_a_record_are_as_specified() -> None:
+    """docs/b22-format.md says these; no reader in another language would forgive a change."""
+    record = pack(op=6, flags=1, sequence=0x01020304, payload=b"abc")
+    assert record[:4] == SYNC == bytes([0xFF, 0x62, 0x32, 0x32])
+    assert record[4:14] == bytes([6, 1, 3, 0, 0, 0, 4, 3, 2, 1])
+    assert record[14:18] == (0xD7144959).to_bytes(4, "little") and record[18:] == b"abc"
+    assert unpack_head(record[:HEAD_SIZE]).length == 3
+    assert {int(op): op.name for op in Op} == {
+        1: "HEADER", 2: "SCHEMA", 3: "DICT", 4: "PREFIX", 5: "EPISODE_BEGIN", 6: "TURN", 7: "EPISODE_END",
+        8: "AMEND", 9: "INDEX", 10: "FOOTER",
+    }
+
+
+def test_every_field_that_was_added_has_a_default() -> None:
+    """The fields without a default are those of the first version; a reader fails on a log without them."""
+    required = {
+        kind.__name__: {field.name for field in msgspec.structs.fields(kind) if field.required}
+        for kind in TYPES.values()
+    }
+    assert required == {
+        "Header": set(), "Schema": {"json"}, "Dictionary": {"id", "data"}, "Prefix": {"hash", "text"},
+        "EpisodeBegin": {"episode", "scenario", "scenario_version", "seed"},
+        "Turn": {"episode", "turn", "observation", "proposed", "executed"},
+        "EpisodeEnd": {"episode", "ended", "success", "turns", "total_reward"},
+        "Amend": {"episode"}, "Index": {"start"}, "Footer": set(),
+    }
+
+
+@pytest.mark.parametrize("path", sorted(GOLDEN.glob("*.b22")), ids=lambda path: path.stem)
+def test_golden_files_stay_readable(path: Path) -> None:
+    """Files as older versions of this project wrote them, beside what is in them."""
+    with Reader(path) as reader:
+        assert reader.clean
+        summary = summarize(reader)
+        assert summary.good and (summary.episodes, summary.turns, summary.sessions) == (3, 8, 2)
+        episodes = list(reader.episodes())
+        assert [len(one.turns) for one in episodes] == [3, 3, 2] and all(one.whole for one in episodes)
+        assert episodes[0].begin.seed == 100 and episodes[0].amends[0].terms == {"found": 1.0}
+        assert reader.prefix(episodes[0].begin.prefix_hash).text == "You run errands in a village."
+        kept = msgspec.json.decode(path.with_suffix(".json").read_bytes())
+        turns = [turn for one in episodes for turn in one.turns]
+        assert [msgspec.to_builtins(turn) for turn in turns] == kept
+        assert [reader.episode(one.begin.episode).turns for one in episodes] == [one.turns for one in episodes]
+
+
+def test_there_is_a_golden_file() -> None:
+    assert (GOLDEN / "format-1.b22").is_file()
+
+
+def test_the_golden_turn_has_all_fields() -> None:
+    assert set(msgspec.structs.asdict(a_turn(0, 0))) >= set(
+        msgspec.json.decode((GOLDEN / "format-1.json").read_bytes())[0]
+    )
