@@ -94,11 +94,7 @@ def get_adapter(brain: Brain) -> dict[str, mx.array]:
     """
     if brain.adapter is None:
         return {}
-    return {
-        key: value
-        for key, value in flat(brain.model.parameters()).items()
-        if key.endswith((".lora_a", ".lora_b"))
-    }
+    return {key: value for key, value in flat(brain.model.parameters()).items() if key.endswith((".lora_a", ".lora_b"))}
 
 
 def set_adapter(brain: Brain, tensors: Mapping[str, mx.array | np.ndarray]) -> None:
@@ -168,13 +164,9 @@ def load_adapter(brain: Brain, folder: str | Path) -> dict[str, Any]:
     check_names_and_shapes(tensors, _wanted(brain, rank), str(path), AdapterError)
     for key in sorted(tensors):
         if not mx.all(mx.isfinite(tensors[key])).item():
-            raise AdapterError(
-                f"{path}: tensor {key} holds NaN or infinity; the training that wrote it had diverged"
-            )
+            raise AdapterError(f"{path}: tensor {key} holds NaN or infinity; the training that wrote it had diverged")
     if provenance.get("weights_hash") not in (None, hash_arrays(tensors)):
-        raise AdapterError(
-            f"{path}: its tensors are not those that {PROVENANCE_FILE} names (weights_hash differs)"
-        )
+        raise AdapterError(f"{path}: its tensors are not those that {PROVENANCE_FILE} names (weights_hash differs)")
     attach(brain, rank, scale)
     set_adapter(brain, tensors)
     return provenance
@@ -207,11 +199,7 @@ def _read_config(config: Mapping[str, Any], path: Path, layers: int) -> tuple[in
     rank, scale = parameters.get("rank"), parameters.get("scale")
     if not isinstance(rank, int) or isinstance(rank, bool) or rank < 1:
         raise AdapterError(f"{path}: lora_parameters.rank is {rank!r}, must be a number of 1 or more")
-    if (
-        not isinstance(scale, int | float)
-        or isinstance(scale, bool)
-        or not (math.isfinite(scale) and scale > 0)
-    ):
+    if not isinstance(scale, int | float) or isinstance(scale, bool) or not (math.isfinite(scale) and scale > 0):
         raise AdapterError(f"{path}: lora_parameters.scale is {scale!r}, must be a number above 0")
     if parameters.get("dropout", 0.0) != 0.0:
         raise AdapterError(f"{path}: lora_parameters.dropout is {parameters['dropout']!r}, must be 0")
@@ -222,9 +210,7 @@ def _read_config(config: Mapping[str, Any], path: Path, layers: int) -> tuple[in
 
 def _read_json(path: Path) -> dict[str, Any]:
     if not path.is_file():
-        raise AdapterError(
-            f"{path}: missing; an adapter folder holds {WEIGHTS_FILE}, {CONFIG_FILE}, {PROVENANCE_FILE}"
-        )
+        raise AdapterError(f"{path}: missing; an adapter folder holds {WEIGHTS_FILE}, {CONFIG_FILE}, {PROVENANCE_FILE}")
     try:
         value = json.loads(path.read_text(encoding="utf-8"))
     except ValueError as error:

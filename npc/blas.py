@@ -150,8 +150,7 @@ def _open(libraries: list[Path]) -> ctypes.CDLL | None:
         except OSError:
             return None
     if library is None or not all(
-        hasattr(library, name)
-        for name in ("cblas_sgemm", "openblas_get_num_threads", "openblas_set_num_threads")
+        hasattr(library, name) for name in ("cblas_sgemm", "openblas_get_num_threads", "openblas_set_num_threads")
     ):
         return None
     return library

@@ -4,120 +4,23 @@ mlx-lm's forward takes neither, and both are what evaluates a whole tree of cont
 token names its own position (its depth in the tree) and sees the prompt and its own ancestors only. A prefix
 that all rows share is computed once and read by all of them.
 
-Shapes: B rows, T tokens a row, N = B*T, P prefix tokens, D hidden size, H heads, G key-value heads, K head
-dimension.
+Shapes: B rows, T tokens a row, N = B*T, Q of a row's tokens asked for, P prefix tokens, D hidden size, H
+heads, G key-value heads, K head dimension.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from npc import kernels
 from npc.mlx import mx
+from npc.weights import Layer, Weights, weights_of
 
 # each layer's keys and values of the shared prefix, both of shape (G, 1, P, K)
 PrefixKV = list[tuple[mx.array, mx.array]]
 
 MASKED = -1e9
-
-
-@dataclass(frozen=True)
-class Projection:
-    """One or more linear layers side by side. ``weight`` (outputs, inputs) and ``bias`` where they could
-    be joined to one matmul, adapters included; else ``modules`` are called one by one and their outputs
-    joined in ``order``.
-    """
-
-    weight: mx.array | None
-    bias: mx.array | None
-    modules: tuple[Any, ...] = ()
-    order: Any = None
-
-    def __call__(self, x: mx.array) -> mx.array:
-        if self.weight is None:
-            parts = [module(x) for module in self.modules]
-            if self.order is not None:
-                parts = self.order(parts, axis=1)
-            return parts[0] if len(parts) == 1 else mx.concatenate(parts, axis=-1)
-        out = x @ self.weight.T
-        return out if self.bias is None else out + self.bias
-
-
-@dataclass(frozen=True)
-class Layer:
-    qkv: Projection
-    out: Projection
-    gate_up: Projection
-    down: Projection
-    norm_in: mx.array
-    norm_post: mx.array
-
-
-@dataclass(frozen=True)
-class Weights:
-    """A model's weights as the forward reads them: a function of the model's parameters, so gradients pass
-    through.
-
-    Valid until the parameters change; make it inside the loss for training, and once a version for rollouts.
-    """
-
-    embedding: mx.array
-    output: mx.array
-    layers: list[Layer]
-    norm: mx.array
-    heads: int
-    kv_heads: int
-    head_dim: int
-    theta: float
-    eps: float
-
-
-def weights_of(model: Any) -> Weights:
-    """Reads a model of :mod:`npc.llama` or ``mlx_lm.models.llama``, with or without LoRA on its linear
-    layers. Weights are given back as they are: all functions here take either.
-    """
-    if isinstance(model, Weights):
-        return model
-    args = model.args
-    heads, kv_heads = args.num_attention_heads, args.num_key_value_heads
-    head_dim = args.head_dim or args.hidden_size // heads
-
-    def order(parts: list[mx.array], axis: int) -> list[mx.array]:
-        """Rows (or columns) of q, k, v as :func:`npc.kernels.split_heads` wants them, queries scaled by
-        1/sqrt(K).
-        """
-        q, k, v = parts
-        q_first, q_second = _halves(q * head_dim**-0.5, heads, args.rope_traditional, axis)
-        k_first, k_second = _halves(k, kv_heads, args.rope_traditional, axis)
-        return [q_first, k_first, q_second, k_second, v]
-
-    layers = []
-    for layer in model.model.layers:
-        attention, mlp = layer.self_attn, layer.mlp
-        layers.append(
-            Layer(
-                qkv=_join((attention.q_proj, attention.k_proj, attention.v_proj), order),
-                out=_join((attention.o_proj,)),
-                gate_up=_join((mlp.gate_proj, mlp.up_proj)),
-                down=_join((mlp.down_proj,)),
-                norm_in=layer.input_layernorm.weight,
-                norm_post=layer.post_attention_layernorm.weight,
-            )
-        )
-    embedding = model.model.embed_tokens.weight
-    return Weights(
-        embedding=embedding,
-        output=model.lm_head.weight if "lm_head" in model else embedding,
-        layers=layers,
-        norm=model.model.norm.weight,
-        heads=heads,
-        kv_heads=kv_heads,
-        head_dim=head_dim,
-        theta=args.rope_theta,
-        eps=args.rms_norm_eps,
-    )
 
 
 def hidden_states(
@@ -126,17 +29,33 @@ def hidden_states(
     positions_B_T: mx.array,
     mask_B_T_T: mx.array,
     prefix: PrefixKV | None = None,
+    asked_B_Q: mx.array | None = None,
 ) -> mx.array:
-    """Hidden states (B, T, D) after the final norm.
+    """Hidden states after the final norm: of the tokens at places ``asked_B_Q`` of each row, (B, Q, D), or of
+    all.
 
-    ``positions_B_T`` counts from the prefix's end: a prefix of P tokens is added to it. ``mask_B_T_T`` is
-    additive (0 where row token i may see row token j, ``MASKED`` where it may not); the whole prefix is seen
-    by all.
+    Asking for few saves most of the last layer. ``positions_B_T`` counts from the prefix's end: a prefix of P
+    tokens is added to it. ``mask_B_T_T`` is additive (0 where row token i may see row token j, ``MASKED``
+    where it may not); the whole prefix is seen by all.
     """
     weights = weights_of(model)
-    shift = prefix[0][0].shape[2] if prefix else 0
-    states, _ = _run(weights, tokens_B_T, positions_B_T + shift, mask_B_T_T, prefix or None)
-    return states.reshape(*tokens_B_T.shape, -1)
+    prefix = prefix or None
+    x, cos, sin = _embed(weights, tokens_B_T, positions_B_T + (prefix[0][0].shape[2] if prefix else 0))
+    rows, length = tokens_B_T.shape
+    *before, last = weights.layers
+    for place, layer in enumerate(before):
+        x, _ = _layer(weights, layer, x, cos, sin, mask_B_T_T, prefix[place] if prefix else None)
+    seen = prefix[-1] if prefix else None
+    if asked_B_Q is None:
+        x, _ = _layer(weights, last, x, cos, sin, mask_B_T_T, seen)
+        return (kernels.rms_norm(x, weights.eps) * weights.norm).reshape(rows, length, -1)
+    asked = (asked_B_Q + mx.arange(rows)[:, None] * length).reshape(-1)
+    normed = kernels.rms_norm(x, weights.eps)
+    k, v = kernels.split_heads(last.kv(normed), cos, sin, (weights.kv_heads,), weights.kv_heads)
+    (q,) = kernels.split_heads(last.q(normed[asked]), cos[asked], sin[asked], (weights.heads,), 0)
+    mask_B_Q_T = mx.take_along_axis(mask_B_T_T, asked_B_Q[:, :, None], axis=1)
+    x = _after_heads(last, x[asked], q, k, v, mask_B_Q_T, seen, weights.eps)
+    return (kernels.rms_norm(x, weights.eps) * weights.norm).reshape(rows, asked_B_Q.shape[1], -1)
 
 
 def prefix_kv(model: Any, ids: Sequence[int]) -> PrefixKV:
@@ -145,10 +64,18 @@ def prefix_kv(model: Any, ids: Sequence[int]) -> PrefixKV:
     """
     if not len(ids):
         return []
-    tokens = mx.array(list(ids), dtype=mx.int32)[None]
-    positions = mx.arange(len(ids), dtype=mx.int32)[None]
-    _, kv = _run(weights_of(model), tokens, positions, causal_mask(len(ids))[None], None, kv_only=True)
-    return kv
+    weights = weights_of(model)
+    length = len(ids)
+    x, cos, sin = _embed(weights, mx.array(list(ids), dtype=mx.int32)[None], mx.arange(length)[None])
+    mask = causal_mask(length)[None]
+    *before, last = weights.layers
+    found: PrefixKV = []
+    for layer in before:
+        x, kv = _layer(weights, layer, x, cos, sin, mask, None)
+        found.append(kv)
+    normed = kernels.rms_norm(x, weights.eps)
+    k, v = kernels.split_heads(last.kv(normed), cos, sin, (weights.kv_heads,), weights.kv_heads)
+    return [*found, (k[:, None], v[:, None])]
 
 
 def output_rows(model: Any) -> mx.array:
@@ -162,113 +89,73 @@ def causal_mask(length: int) -> mx.array:
     return mx.where(places[:, None] >= places[None], 0.0, MASKED).astype(mx.float32)
 
 
-def _run(
-    weights: Weights,
-    tokens_B_T: mx.array,
-    positions_B_T: mx.array,
-    mask_B_T_T: mx.array,
-    prefix: PrefixKV | None,
-    kv_only: bool = False,
-) -> tuple[mx.array, PrefixKV]:
-    """Normed states (N, D) and each layer's keys and values (G, B, T, K); ``kv_only`` leaves out what
-    these don't need.
-    """
-    rows, length = tokens_B_T.shape
+def _embed(weights: Weights, tokens_B_T: mx.array, positions_B_T: mx.array) -> tuple[mx.array, mx.array, mx.array]:
+    """Embeddings (N, D), and cosines and sines (N, K/2) of the rotary embedding at explicit positions."""
     x = weights.embedding[tokens_B_T.reshape(-1)]
-    cos, sin = _rotations(weights, positions_B_T, x.dtype)
-    kv: PrefixKV = []
-    for place, layer in enumerate(weights.layers):
-        qkv = layer.qkv(kernels.rms_norm(x, layer.norm_in, weights.eps))
-        q, k, v = kernels.split_heads(qkv, cos, sin, weights.heads, weights.kv_heads)
-        q, k, v = (part.reshape(part.shape[0], rows, length, -1) for part in (q, k, v))
-        kv.append((k, v))
-        if kv_only and place == len(weights.layers) - 1:
-            return x, kv
-        x = x + layer.out(_attend(q, k, v, mask_B_T_T, prefix[place] if prefix else None))
-        normed = kernels.rms_norm(x, layer.norm_post, weights.eps)
-        x = x + layer.down(kernels.swiglu(layer.gate_up(normed)))
-    return kernels.rms_norm(x, weights.norm, weights.eps), kv
-
-
-def _rotations(weights: Weights, positions_B_T: mx.array, dtype: mx.Dtype) -> tuple[mx.array, mx.array]:
-    """Cosines and sines (N, (H+G)*K/2) of the rotary embedding: each position's K/2 angles, repeated for
-    each head.
-    """
     half = weights.head_dim // 2
     frequencies = mx.power(weights.theta, -mx.arange(half, dtype=mx.float32) / half)
     angles = positions_B_T.reshape(-1, 1).astype(mx.float32) * frequencies
-    repeats = (1, weights.heads + weights.kv_heads)
-    return mx.tile(mx.cos(angles).astype(dtype), repeats), mx.tile(mx.sin(angles).astype(dtype), repeats)
+    return x, mx.cos(angles).astype(x.dtype), mx.sin(angles).astype(x.dtype)
+
+
+def _layer(
+    weights: Weights,
+    layer: Layer,
+    x: mx.array,
+    cos: mx.array,
+    sin: mx.array,
+    mask_B_T_T: mx.array,
+    prefix: tuple[mx.array, mx.array] | None,
+) -> tuple[mx.array, tuple[mx.array, mx.array]]:
+    """One layer over all tokens (N, D), and its keys and values (G, B, T, K)."""
+    normed = kernels.rms_norm(x, weights.eps)
+    kinds = (weights.heads, weights.kv_heads)
+    q, k, v = kernels.split_heads(layer.qkv(normed), cos, sin, kinds, weights.kv_heads)
+    x = _after_heads(layer, x, q, k, v, mask_B_T_T, prefix, weights.eps)
+    rows, length, _ = mask_B_T_T.shape
+    shape = (weights.kv_heads, rows, length, -1)
+    return x, (k.reshape(shape), v.reshape(shape))
+
+
+def _after_heads(
+    layer: Layer,
+    x: mx.array,
+    q: mx.array,
+    k: mx.array,
+    v: mx.array,
+    mask_B_Q_T: mx.array,
+    prefix: tuple[mx.array, mx.array] | None,
+    eps: float,
+) -> mx.array:
+    """What follows the heads, for the asking tokens ``x`` (B*Q, D): attention, feed-forward, both
+    residual.
+    """
+    rows, asking, length = mask_B_Q_T.shape
+    q = q.reshape(q.shape[0], rows, asking, -1)
+    k, v = (part.reshape(part.shape[0], rows, length, -1) for part in (k, v))
+    x = x + layer.out(_attend(q, k, v, mask_B_Q_T, prefix))
+    return x + layer.down(kernels.swiglu(layer.gate_up(kernels.rms_norm(x, eps))))
 
 
 def _attend(
-    q: mx.array, k: mx.array, v: mx.array, mask_B_T_T: mx.array, prefix: tuple[mx.array, mx.array] | None
+    q: mx.array, k: mx.array, v: mx.array, mask_B_Q_T: mx.array, prefix: tuple[mx.array, mx.array] | None
 ) -> mx.array:
-    """Attention of scaled (H, B, T, K) queries over the row's own keys and the shared prefix's; (N, H*K)."""
-    heads, rows, length, dim = q.shape
+    """Attention of scaled (H, B, Q, K) queries over (G, B, T, K) of their rows and over the prefix; (B*Q,
+    H*K).
+    """
+    heads, rows, asking, dim = q.shape
     kv_heads = k.shape[0]
-    grouped = q.reshape(kv_heads, heads // kv_heads, rows, length, dim)
-    scores = (grouped @ k[:, None].swapaxes(-1, -2)).reshape(heads, rows, length, length)
-    if prefix is None:
-        own, _, total = kernels.attention_weights(scores, mask_B_T_T, None)
-        out = own.reshape(*grouped.shape[:-1], length).astype(v.dtype) @ v[:, None]
-    else:
-        prefix_k, prefix_v = prefix  # (G, 1, P, K): the axis of rows serves as the axis of grouped heads
-        # one matmul a head for all rows: the prefix is the same for each
-        flat = q.reshape(kv_heads, heads // kv_heads, rows * length, dim)
-        prefix_scores = (flat @ prefix_k.swapaxes(-1, -2)).reshape(heads, rows, length, -1)
-        own, seen, total = kernels.attention_weights(scores, mask_B_T_T, prefix_scores)
-        assert seen is not None
-        out = own.reshape(*grouped.shape[:-1], length).astype(v.dtype) @ v[:, None]
-        seen = seen.reshape(kv_heads, heads // kv_heads, rows * length, -1).astype(v.dtype)
-        out = out + (seen @ prefix_v).reshape(out.shape)
-    out = out.reshape(heads, rows * length, dim) / total.reshape(heads, rows * length, 1).astype(v.dtype)
-    return out.transpose(1, 0, 2).reshape(rows * length, heads * dim)
-
-
-def _halves(rows: mx.array, heads: int, traditional: bool, axis: int) -> tuple[mx.array, mx.array]:
-    """The first and the second members of all rotated pairs along ``axis``, head by head. A pair is one
-    entry and the one half a head further, or, in the traditional form, two neighbours.
-    """
-    before, after = rows.shape[:axis], rows.shape[axis + 1 :]
-    half = rows.shape[axis] // heads // 2
-    shape = (heads, half, 2) if traditional else (heads, 2, half)
-    pairs = rows.reshape(*before, *shape, *after)
-    member = axis + (2 if traditional else 1)
-    first, second = (mx.take(pairs, index, axis=member) for index in (0, 1))
-    return first.reshape(*before, heads * half, *after), second.reshape(*before, heads * half, *after)
-
-
-def _join(modules: tuple[Any, ...], order: Any = None) -> Projection:
-    weights = [_effective_weight(module) for module in modules]
-    if any(weight is None for weight in weights):
-        return Projection(None, None, modules, order)
-    biases = [_bias(module) for module in modules]
-    if order is not None:
-        weights = order(weights, axis=0)
-        biases = order(biases, axis=0) if biases[0] is not None else [None]
-    return Projection(_concatenate(weights), _concatenate(biases))
-
-
-def _concatenate(parts: list[Any]) -> Any:
-    return parts[0] if len(parts) == 1 or parts[0] is None else mx.concatenate(parts, axis=0)
-
-
-def _bias(module: Any) -> mx.array | None:
-    linear = module.linear if "lora_a" in module else module
-    return linear.bias if "bias" in linear else None
-
-
-def _effective_weight(module: Any) -> mx.array | None:
-    """The weight with its adapter added to it, None where applying the two one after the other is cheaper.
-
-    Adding costs the gradient of a full weight, which for a small layer is less than the four thin matmuls of
-    a low-rank one, which run at a third of the speed.
-    """
-    if "lora_a" not in module:
-        return module.weight if "scales" not in module else None
-    linear, rank = module.linear, module.lora_a.shape[1]
-    outputs, inputs = linear.weight.shape
-    if "scales" in linear or outputs * inputs > 10 * rank * (outputs + inputs):
-        return None
-    return linear.weight + ((module.scale * module.lora_b.T) @ module.lora_a.T).astype(linear.weight.dtype)
+    grouped = q.reshape(kv_heads, heads // kv_heads, rows, asking, dim)
+    scores = (grouped @ k[:, None].swapaxes(-1, -2)).reshape(heads, rows, asking, -1)
+    prefix_scores = None
+    if prefix is not None:
+        # one matmul a head for all rows, since the prefix (G, 1, P, K) is the same for each
+        flat = q.reshape(kv_heads, heads // kv_heads, rows * asking, dim)
+        prefix_scores = (flat @ prefix[0].swapaxes(-1, -2)).reshape(heads, rows, asking, -1)
+    own, seen, total = kernels.attention_weights(scores, mask_B_Q_T, prefix_scores)
+    out = own.reshape(*grouped.shape[:-1], -1).astype(v.dtype) @ v[:, None]
+    if prefix is not None and seen is not None:
+        seen = seen.reshape(kv_heads, heads // kv_heads, rows * asking, -1).astype(v.dtype)
+        out = out + (seen @ prefix[1]).reshape(out.shape)
+    out = out.reshape(heads, rows * asking, dim) / total.reshape(heads, rows * asking, 1).astype(v.dtype)
+    return out.transpose(1, 0, 2).reshape(rows * asking, heads * dim)

@@ -56,9 +56,7 @@ def create(config: LlamaConfig, tokenizer: TextTokenizer, seed: int, name: str =
     every machine.
     """
     if config.vocab_size < tokenizer.vocab_size:
-        raise ModelError(
-            f"vocab_size {config.vocab_size} is smaller than the tokenizer's {tokenizer.vocab_size}"
-        )
+        raise ModelError(f"vocab_size {config.vocab_size} is smaller than the tokenizer's {tokenizer.vocab_size}")
     model = Llama(config)
     generator = np.random.Generator(np.random.PCG64(seed))
     fresh: list[tuple[str, mx.array]] = []
@@ -70,9 +68,7 @@ def create(config: LlamaConfig, tokenizer: TextTokenizer, seed: int, name: str =
         else:
             deeper = key.endswith(("o_proj.weight", "down_proj.weight"))
             std = 0.02 / (2 * config.num_hidden_layers) ** 0.5 if deeper else 0.02
-            fresh.append(
-                (key, mx.array(generator.standard_normal(value.shape, dtype=np.float32) * np.float32(std)))
-            )
+            fresh.append((key, mx.array(generator.standard_normal(value.shape, dtype=np.float32) * np.float32(std))))
     model.update(tree_unflatten(fresh))
     mx.eval(model.parameters())
     return Brain(model, tokenizer, name, hash_arrays(dict(fresh)))
@@ -88,9 +84,7 @@ def load(name_or_path: str | Path = "auto") -> Brain:
     if name in ("auto", NANO):
         folder = Path(str(resources.files("assets") / "models" / NANO))
         if not folder.is_dir():
-            raise ModelError(
-                f"{folder}: the embedded model is missing from this installation; install errand again"
-            )
+            raise ModelError(f"{folder}: the embedded model is missing from this installation; install errand again")
         brain = load_folder(folder, NANO)
         brain.why = "nano, the embedded model" + (" (auto: the default everywhere)" if name == "auto" else "")
         return brain
@@ -104,9 +98,7 @@ def load_folder(folder: Path, name: str) -> Brain:
     """Loads a model folder under ``name``; every tensor must match the architecture by name and shape."""
     path = folder / "config.json"
     if not path.is_file():
-        raise ModelError(
-            f"{path}: missing; a model folder needs config.json, model.safetensors and tokenizer.json"
-        )
+        raise ModelError(f"{path}: missing; a model folder needs config.json, model.safetensors and tokenizer.json")
     try:
         raw = json.loads(path.read_text(encoding="utf-8"))
     except ValueError as error:
@@ -146,9 +138,7 @@ def base_weights(brain: Brain) -> dict[str, mx.array]:
     """The base tensors under their own names, with or without an adapter on the model."""
     named = flat(brain.model.parameters())
     return {
-        key.replace(".linear.", "."): value
-        for key, value in named.items()
-        if not key.endswith((".lora_a", ".lora_b"))
+        key.replace(".linear.", "."): value for key, value in named.items() if not key.endswith((".lora_a", ".lora_b"))
     }
 
 
@@ -220,9 +210,7 @@ def _check_safetensors_length(path: Path, error: type[ValueError]) -> None:
 def _read_weights(folder: Path) -> dict[str, mx.array]:
     paths = sorted(folder.glob("model*.safetensors"))
     if not paths:
-        raise ModelError(
-            f"{folder / 'model.safetensors'}: missing; a model folder needs its weights as safetensors"
-        )
+        raise ModelError(f"{folder / 'model.safetensors'}: missing; a model folder needs its weights as safetensors")
     weights: dict[str, mx.array] = {}
     for path in paths:
         weights |= read_safetensors(path, ModelError)

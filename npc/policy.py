@@ -16,10 +16,11 @@ import numpy as np
 
 from npc.decision import Decision
 from npc.errors import PolicyError
-from npc.forward import PrefixKV, Weights, hidden_states, prefix_kv, weights_of
+from npc.forward import PrefixKV, hidden_states, prefix_kv
 from npc.mlx import mx
 from npc.models import Brain
 from npc.tree import PackedBatch, PhraseTable, pack
+from npc.weights import Weights, weights_of
 
 __all__ = ["CUE", "ClosedPolicy", "Decision", "action_logps", "child_logps", "entropy", "kl", "turn_text"]
 
@@ -42,8 +43,9 @@ def child_logps(model: Any, packed: PackedBatch, prefix: PrefixKV, tau: float = 
         mx.array(packed.positions_B_T),
         mx.array(packed.mask_B_T_T),
         prefix,
+        mx.array(packed.asked_B_Q),
     )
-    open_O_D = states.reshape(-1, states.shape[-1])[mx.array(packed.open_row_O)]
+    open_O_D = states.reshape(-1, states.shape[-1])[mx.array(packed.open_at_O)]
     rows_O_C_D = weights.output[mx.array(packed.child_token_O_C)]
     logits_O_C = (rows_O_C_D @ open_O_D[:, :, None]).squeeze(-1).astype(mx.float32)
     logits_O_C = logits_O_C / tau + mx.array(packed.child_mask_O_C)
@@ -54,12 +56,12 @@ def action_logps(model: Any, packed: PackedBatch, prefix: PrefixKV, tau: float =
     """Log-probabilities (B, A) of the whole legal actions at ``tau``, -inf where there is no action.
     Differentiable.
 
-    ``model`` is a model or its :class:`~npc.forward.Weights`; ``prefix`` is :func:`npc.forward.prefix_kv` of
+    ``model`` is a model or its :class:`~npc.weights.Weights`; ``prefix`` is :func:`npc.forward.prefix_kv` of
     the prefix. For training make both inside the loss, so that gradients flow through them; in a rollout they
     are kept.
     """
     legal = mx.array(packed.legal_B_A)
-    if not packed.open_row_O.size:
+    if not packed.open_at_O.size:
         return mx.where(legal, 0.0, -mx.inf)
     flat = mx.concatenate([child_logps(model, packed, prefix, tau).reshape(-1), mx.zeros((1,))])
     return mx.where(legal, flat[mx.array(packed.path_B_A_L)].sum(axis=-1), -mx.inf)
@@ -99,16 +101,14 @@ class ClosedPolicy:
 
     def pack(self, prompts: Sequence[Sequence[int]], legal: Sequence[tuple[str, ...]]) -> PackedBatch:
         """Prompt ids and legal sets as one batch for :func:`action_logps`."""
-        return pack(
-            prompts, [self.table.layout(tuple(phrases)) for phrases in legal], self.brain.tokenizer.pad_id
-        )
+        return pack(prompts, [self.table.layout(tuple(phrases)) for phrases in legal], self.brain.tokenizer.pad_id)
 
     def present(self) -> tuple[Weights, PrefixKV]:
         """The present weights and the prefix's keys and values, made anew after ``brain.bump()``."""
         if self._present is None or self._version != self.brain.version:
             weights = weights_of(self.brain.model)
             self._present, self._version = (weights, prefix_kv(weights, self.prefix_ids)), self.brain.version
-            mx.eval(self._present[1])
+            mx.eval(weights.arrays(), self._present[1])
         return self._present
 
     def prefix_kv(self) -> PrefixKV:
@@ -143,9 +143,7 @@ class ClosedPolicy:
     ) -> list[Decision]:
         """As :meth:`decide`, from prompt ids."""
         if not tau > 0:
-            raise PolicyError(
-                f"tau must be above 0, not {tau}; for the most probable action give no uniforms"
-            )
+            raise PolicyError(f"tau must be above 0, not {tau}; for the most probable action give no uniforms")
         if uniforms is not None and len(uniforms) != len(prompts):
             raise PolicyError(f"{len(prompts)} observations but {len(uniforms)} uniforms")
         if uniforms is not None and not all(0 <= uniform < 1 for uniform in uniforms):
@@ -165,15 +163,13 @@ class ClosedPolicy:
         return [decisions[row] for row in range(len(prompts))]
 
     def _child_logps(self, packed: PackedBatch, tau: float) -> np.ndarray:
-        if not packed.open_row_O.size:
+        if not packed.open_at_O.size:
             return np.zeros((0, 1), dtype=np.float32)
         weights, prefix = self.present()
         return np.array(child_logps(weights, packed, prefix, tau))
 
 
-def _choose(
-    layout: Any, logps_O_C: np.ndarray, prompt: list[int], tau: float, uniform: float | None
-) -> Decision:
+def _choose(layout: Any, logps_O_C: np.ndarray, prompt: list[int], tau: float, uniform: float | None) -> Decision:
     path_logps = [[logps_O_C[node, child] for node, child in path] for path in layout.path_A]
     action_logps_A = np.array([sum(path, np.float32(0)) for path in path_logps], dtype=np.float64)
     probs_A = np.exp(action_logps_A)
@@ -182,9 +178,7 @@ def _choose(
         index = int(np.argmax(probs_A))
     else:
         index = min(int(np.searchsorted(np.cumsum(probs_A), uniform, side="right")), len(probs_A) - 1)
-    node_logps = [
-        0.0 if edge is None else float(path_logps[index][edge]) for edge in layout.edge_of_token_A[index]
-    ]
+    node_logps = [0.0 if edge is None else float(path_logps[index][edge]) for edge in layout.edge_of_token_A[index]]
     return Decision(
         phrase=layout.phrases[index],
         index=index,

@@ -34,9 +34,7 @@ class TextTokenizer:
         tokenizer.no_padding()
         eos_id = tokenizer.token_to_id(eos)
         if eos_id is None:
-            raise ModelError(
-                f"tokenizer has no end token {eos!r}; name the right one in tokenizer_config.json"
-            )
+            raise ModelError(f"tokenizer has no end token {eos!r}; name the right one in tokenizer_config.json")
         pad_id = tokenizer.token_to_id(pad) if pad is not None else None
         self._tokenizer = tokenizer
         self.eos, self.pad = eos, pad if pad_id is not None else eos
@@ -77,9 +75,7 @@ def load_tokenizer(folder: Path) -> TextTokenizer:
     """Reads tokenizer.json of a model folder, and its end and pad tokens from tokenizer_config.json."""
     path = folder / "tokenizer.json"
     if not path.is_file():
-        raise ModelError(
-            f"{path}: missing; a model folder needs config.json, model.safetensors and tokenizer.json"
-        )
+        raise ModelError(f"{path}: missing; a model folder needs config.json, model.safetensors and tokenizer.json")
     try:
         tokenizer = Tokenizer.from_file(str(path))
     except Exception as error:  # the library raises bare Exception for every fault in the file
@@ -89,9 +85,7 @@ def load_tokenizer(folder: Path) -> TextTokenizer:
         config = json.loads(config_path.read_text(encoding="utf-8")) if config_path.is_file() else {}
     except ValueError as error:
         raise ModelError(f"{config_path}: not JSON ({error})") from error
-    return TextTokenizer(
-        tokenizer, _token_text(config.get("eos_token")) or EOS, _token_text(config.get("pad_token"))
-    )
+    return TextTokenizer(tokenizer, _token_text(config.get("eos_token")) or EOS, _token_text(config.get("pad_token")))
 
 
 def _token_text(token: object) -> str | None:

@@ -156,16 +156,17 @@ def _put(cache: dict, key: object, value: object, keep: int) -> None:
 class PackedBatch:
     """One batch of turns, ready for one forward. All NumPy.
 
-    ``open_row_O`` indexes the B*T hidden states; ``child_token_O_C`` names each open node's children, with
-    ``child_mask_O_C`` 0 where there is one and ``MASKED`` where there is none; ``path_B_A_L`` indexes the O*C
-    log-probabilities of children, the extra index O*C standing for "adds nothing"; ``legal_B_A`` is true
-    where there is an action.
+    ``asked_B_Q`` holds the places of each row's open nodes (0 fills up), and ``open_at_O`` indexes those B*Q
+    states; ``child_token_O_C`` names each open node's children, with ``child_mask_O_C`` 0 where there is one
+    and ``MASKED`` where there is none; ``path_B_A_L`` indexes the O*C log-probabilities of children, the
+    extra index O*C standing for "adds nothing"; ``legal_B_A`` is true where there is an action.
     """
 
     tokens_B_T: np.ndarray
     positions_B_T: np.ndarray
     mask_B_T_T: np.ndarray
-    open_row_O: np.ndarray
+    asked_B_Q: np.ndarray
+    open_at_O: np.ndarray
     child_token_O_C: np.ndarray
     child_mask_O_C: np.ndarray
     path_B_A_L: np.ndarray
@@ -190,9 +191,7 @@ def pack(prompts: Sequence[Sequence[int]], layouts: Sequence[Layout], pad_id: in
     for row, prompt in enumerate(prompts):
         if not len(prompt):
             raise PolicyError(f"prompt {row} is empty: the per-turn text needs one token or more")
-    length = max(
-        len(prompt) + len(layout.token_ids_N) for prompt, layout in zip(prompts, layouts, strict=True)
-    )
+    length = max(len(prompt) + len(layout.token_ids_N) for prompt, layout in zip(prompts, layouts, strict=True))
     actions = max(len(layout.phrases) for layout in layouts)
     children = max((len(tokens) for layout in layouts for _, tokens in layout.open_nodes), default=1)
     longest = max((len(path) for layout in layouts for path in layout.path_A), default=1) or 1
@@ -201,7 +200,9 @@ def pack(prompts: Sequence[Sequence[int]], layouts: Sequence[Layout], pad_id: in
     tokens_B_T = np.full((rows, length), pad_id, dtype=np.int32)
     positions_B_T = np.full((rows, length), -1, dtype=np.int32)
     mask_B_T_T = np.full((rows, length, length), MASKED, dtype=np.float32)
-    open_row_O = np.zeros(total_open, dtype=np.int32)
+    most_open = max(1, max(len(layout.open_nodes) for layout in layouts))
+    asked_B_Q = np.zeros((rows, most_open), dtype=np.int32)
+    open_at_O = np.zeros(total_open, dtype=np.int32)
     child_token_O_C = np.zeros((total_open, children), dtype=np.int32)
     child_mask_O_C = np.full((total_open, children), MASKED, dtype=np.float32)
     nothing = total_open * children
@@ -223,7 +224,8 @@ def pack(prompts: Sequence[Sequence[int]], layouts: Sequence[Layout], pad_id: in
         mask_B_T_T[row, pads, pads] = 0
         first = opened
         for place, tokens in layout.open_nodes:
-            open_row_O[opened] = row * length + size + place
+            asked_B_Q[row, opened - first] = size + place
+            open_at_O[opened] = row * most_open + opened - first
             child_token_O_C[opened, : len(tokens)] = tokens
             child_mask_O_C[opened, : len(tokens)] = 0
             opened += 1
@@ -235,7 +237,8 @@ def pack(prompts: Sequence[Sequence[int]], layouts: Sequence[Layout], pad_id: in
         tokens_B_T=tokens_B_T,
         positions_B_T=positions_B_T,
         mask_B_T_T=mask_B_T_T,
-        open_row_O=open_row_O,
+        asked_B_Q=asked_B_Q,
+        open_at_O=open_at_O,
         child_token_O_C=child_token_O_C,
         child_mask_O_C=child_mask_O_C,
         path_B_A_L=path_B_A_L,
