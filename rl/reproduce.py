@@ -1,0 +1,79 @@
+"""How to do a run again: its commands, and the machine that its figures come from."""
+
+from __future__ import annotations
+
+import os
+import platform
+import shlex
+from importlib import metadata
+from pathlib import Path
+
+import msgspec
+
+import scenarios
+from rl.config import TrainConfig
+from rl.policies import PolicyNameError, find_adapter
+from rl.run_folder import Run
+
+
+def commands(run: Run) -> list[tuple[str, str]]:
+    """(what it does, command) for everything that a run's page shows."""
+    folder = shlex.quote(str(run.folder))
+    seed = f" --seed {run.config.seed}" if run.config.seed else ""
+    options = "".join(f" --option {shlex.quote(f'{k}={v}')}" for k, v in _own_options(run.config).items())
+    evaluate = f"python -m rl.evaluate --scenario {run.config.scenario}{options} --policy {folder}"
+    return [
+        ("the same training once more", train_command(run.config)),
+        ("the figures above, from the checkpoints",
+         f"{evaluate} --against {folder}@start --episodes {run.config.test_episodes}{seed}"),
+        ("watch it", f"python -m game --brain {folder}"),
+        ("its episodes", f"python -m recorder ls {folder}/episodes.b22"),
+    ]  # fmt: skip
+
+
+def train_command(config: TrainConfig, out: str = "runs/again") -> str:
+    """The command that starts the same training: every value that is not the default."""
+    plain = msgspec.to_builtins(TrainConfig(scenario="", model="", adapter=""))
+    words = ["python", "-m", "rl.train", "--scenario", config.scenario]
+    for key, value in _own_options(config).items():
+        words += ["--option", f"{key}={value}"]
+    if config.model != "nano":
+        words += ["--model", config.model]
+    if not _is_shipped(config):
+        words += ["--adapter", config.adapter]
+    for name, value in msgspec.to_builtins(config).items():
+        if name not in ("scenario", "options", "model", "adapter", "run_id") and value != plain[name]:
+            words += [f"--{name.replace('_', '-')}", str(value)]
+    return shlex.join([*words, "--out", out])
+
+
+def machine(run: Run) -> list[tuple[str, str]]:
+    """(name, value): what the run itself noted, and, apart from it, where this is asked."""
+    facts = []
+    if run.header is not None:
+        facts.append(("played on", f"{run.header.platform}, Python {run.header.python}"))
+        facts.append(("version of the rules", run.header.engine_version))
+    facts.append(("processes that played and learned", str(run.config.workers)))
+    trained = [line for line in run.metrics if line["turns_per_s_train"] is not None]
+    if trained:
+        played, learned = (
+            sum(line[name] for line in trained) / len(trained) for name in ("turns_per_s_rollout", "turns_per_s_train")
+        )
+        facts.append(("turns a second, mean of all updates", f"{played:.0f} played, {learned:.0f} learned from"))
+    versions = ", ".join(f"{name} {metadata.version(name)}" for name in ("errand", "mlx", "numpy"))
+    here = f"{platform.system()} {platform.machine()}, {os.cpu_count()} processors, {versions}"
+    facts.append(("this page was made on", here))
+    return facts
+
+
+def _own_options(config: TrainConfig) -> dict[str, str]:
+    defaults = {option.name: option.default for option in scenarios.get(config.scenario).options}
+    return {key: value for key, value in config.options.items() if defaults.get(key) != value}
+
+
+def _is_shipped(config: TrainConfig) -> bool:
+    """Whether the run started from the adapter that ships for its scenario, which training takes by default."""
+    try:
+        return Path(config.adapter) == Path(find_adapter(config.model, config.scenario))
+    except PolicyNameError:
+        return False
