@@ -1,0 +1,289 @@
+"""The turn loop of the game, for the window and for headless play alike. Knows no picture.
+
+One turn: the player is asked, its answer (or, after a deadline, a fallback) is played, and the finished record of
+it goes to the log and to whoever shows it. The world is settled before anything is drawn, the draw for a sampled
+action depends on seed and turn alone, and thinking takes no time in the world: so equal seeds and equal players
+give equal play, whatever the speed.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import msgspec
+from msgspec.structs import replace
+
+from game.sim.rng import MAX_SEED, draw
+from game.view.journal import Journal
+from game.view.players import NoAnswer, Player
+from game.view.snapshot import Snapshot, snapshot
+from npc.decision import Decision
+from recorder import EpisodeBegin, EpisodeEnd, Turn, pack_floats, prefix_hash
+from rl.policies import TurnView
+from scenarios.contract import Scenario
+
+THINKING, PLAYED, OVER = "thinking", "played", "over"
+
+
+class Answer(msgspec.Struct, frozen=True):
+    """What came of a question: a decision, or the reason why there is none."""
+
+    decision: Decision | None
+    took_ms: float
+    note: str = ""
+
+
+class Result(msgspec.Struct, frozen=True):
+    """One episode as the front reports it; `ended` is None for one that was broken off."""
+
+    episode: int
+    seed: int
+    ended: str | None
+    success: bool
+    turns: int
+    reward: float
+    fallbacks: int
+    digest: dict[str, str]
+
+
+class Session:
+    """Plays episodes, a turn at a time.
+
+    `phase` is THINKING (the player was asked; `answer` is what came of it), PLAYED (`turn` is the finished record,
+    `trace` the ticks it took) or OVER. `turn` is in THINKING the record as far as it stands: what is seen and what
+    is legal. `begin` and `turns` are the episode so far, as they are logged.
+
+    The front calls `listen` as often as it likes, `play` once there is an answer, `proceed` after it, and `start`
+    for an episode.
+    """
+
+    def __init__(
+        self,
+        scenario: Scenario,
+        options: Mapping[str, str],
+        player: Player,
+        policy: str,
+        *,
+        journal: Journal | None = None,
+        greedy: bool = False,
+        deadline_s: float = 5.0,
+        traced: bool = True,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.scenario = scenario
+        self.options = scenario.resolve_options(options)
+        self.player = player
+        self.policy = policy
+        self.journal = journal
+        self.greedy = greedy
+        self.deadline_s = deadline_s
+        self.traced = traced
+        self.results: list[Result] = []
+        self.turns_played = 0
+        self.phase = OVER
+        self.answer: Answer | None = None
+        self.seed = 0
+        self.begin = EpisodeBegin(episode=0, scenario=scenario.name, scenario_version=scenario.version, seed=0)
+        self.turn = Turn(episode=0, turn=0, observation="", proposed="", executed="")
+        self.turns: list[Turn] = []
+        self.trace: list[Snapshot] = []
+        self.ended: str | None = None
+        self._clock = clock
+        self._questions = 0
+        self._next_episode = 0
+        self._begun = 0.0
+        self._state: Any = None
+        self._view: TurnView | None = None
+        self._since = 0.0
+
+    # -- episodes -----------------------------------------------------------------------------------------------
+
+    def start(self, seed: int) -> None:
+        """Begins an episode; one that was running is broken off, and stays open in the log."""
+        cut = self.broken_off()
+        if cut is not None:
+            self.results.append(cut)
+        if self.phase == THINKING:
+            self.player.forget()
+        scenario = self.scenario
+        self.seed = seed
+        self._state = scenario.build(seed, self.options)
+        self._begun = self._clock()
+        self.turns = []
+        self.ended = None
+        self.begin = EpisodeBegin(
+            episode=self._new_number(), scenario=scenario.name, scenario_version=scenario.version, seed=seed,
+            source_hash=scenario.source_hash, options=self.options, policy=self.policy,
+            engine_version=scenario.engine_version, split=split_of(scenario, seed), purpose="play",
+            digest_start=scenario.digest(self._state), created_unix=time.time(),
+        )  # fmt: skip
+        self._name_player()
+        self._view = None
+        self._ask()
+
+    def next_seed(self) -> int:
+        """The seed after this one, within its split, so that test seeds are met only by who asks for one."""
+        split = self.scenario.splits.get(split_of(self.scenario, self.seed))
+        if split is None:
+            return self.seed + 1 if self.seed < MAX_SEED else 0
+        return self.seed + 1 if self.seed + 1 in split else split[0]
+
+    def state(self) -> Any:
+        """A copy of the state, to look at."""
+        return self.scenario.clone(self._state)
+
+    def broken_off(self) -> Result | None:
+        """The episode that is not at its end, when there is one with turns in it."""
+        return self._result(None) if self.phase != OVER and self.ended is None and self.turns else None
+
+    def _new_number(self) -> int:
+        number = self._next_episode
+        if self.journal is not None:
+            number = max(number, self.journal.next_episode)
+        self._next_episode = number + 1
+        return number
+
+    def _name_player(self) -> None:
+        who = self.player.identity
+        self.begin = replace(
+            self.begin, model=who.model, adapter=who.adapter, base_hash=who.base_hash,
+            tokenizer_hash=who.tokenizer_hash, weights_hash=who.weights_hash,
+            prefix_hash=prefix_hash(self.scenario.prefix, who.prefix_ids),
+        )  # fmt: skip
+
+    # -- turns --------------------------------------------------------------------------------------------------
+
+    def _ask(self) -> None:
+        observation, legal = self.scenario.observation(self._state), self.scenario.legal(self._state)
+        number = len(self.turns)
+        self.turn = Turn(
+            episode=self.begin.episode, turn=number, observation=observation, proposed="", executed="",
+            legal=list(legal), greedy=self.greedy,
+        )  # fmt: skip
+        first = snapshot(self._state)
+        self.trace = [first] if first is not None else []
+        memory = self._view.memory if self._view is not None else None
+        self._view = TurnView(self._state, observation, legal, memory)
+        self.phase, self.answer = THINKING, None
+        self._since = self._clock()
+        self.player.ask(self._questions, self._view, None if self.greedy else uniform(self.seed, number))
+        self._questions += 1
+        self.listen()
+
+    def listen(self) -> None:
+        """Takes in an answer, or the end of the waiting for one. Raises BrainFailed where there can't be any."""
+        if self.phase != THINKING or self.answer is not None:
+            return
+        try:
+            decision = self.player.poll()
+        except NoAnswer as fault:
+            self.answer = Answer(None, self._waited_ms(), str(fault))
+            return
+        if decision is not None:
+            finite = all(map(math.isfinite, (*decision.probs, *decision.node_logps)))
+            note = "" if finite else "the model's probabilities are not numbers; its weights are damaged"
+            self.answer = Answer(decision if finite else None, self._waited_ms(), note)
+        elif self.player.waking:
+            self._since = self._clock()
+        elif self._clock() - self._since > self.deadline_s:
+            self.player.forget()
+            self.answer = Answer(None, self._waited_ms(), f"no answer within {self.deadline_s:g} s")
+
+    def wait(self, seconds: float) -> None:
+        """Blocks until an answer may be there, or for so long."""
+        if self.phase == THINKING and self.answer is None:
+            self.player.wait(seconds)
+            self.listen()
+
+    def _waited_ms(self) -> float:
+        return (self._clock() - self._since) * 1000
+
+    def play(self) -> Turn:
+        """Plays the answer and records the turn; the trace holds the state before and after each tick."""
+        assert self.phase == THINKING and self.answer is not None
+        answer, decision = self.answer, self.answer.decision
+        seen = replace(self.turn, decision_ms=answer.took_ms, policy_note=answer.note)
+        if decision is None:
+            seen = replace(seen, executed=fallback(seen.legal), fallback=True, greedy=False)
+        else:
+            seen = replace(
+                seen, proposed=decision.phrase, executed=decision.phrase, prompt_ids=decision.prompt_ids,
+                sampled_ids=decision.sampled_ids, logps=pack_floats(decision.node_logps), tau=decision.tau,
+                probs=pack_floats(decision.probs), greedy=decision.greedy,
+            )  # fmt: skip
+        outcome = self.scenario.apply(self._state, seen.executed, on_tick=self._tick if self.traced else None)
+        self.turn = replace(
+            seen, outcome_kind=outcome.kind, outcome_text=outcome.text, ticks=outcome.ticks, terms=outcome.terms,
+            digest_after=self.scenario.digest(self._state),
+        )  # fmt: skip
+        after = snapshot(self._state)
+        if after is not None and (not self.traced or self.trace[-1] != after):
+            self.trace.append(after)
+        self.turns.append(self.turn)
+        self.turns_played += 1
+        self.ended = outcome.ended
+        self.phase = PLAYED
+        self._record()
+        return self.turn
+
+    def _tick(self, state: Any) -> None:
+        tick = snapshot(state)
+        if tick is not None:
+            self.trace.append(tick)
+
+    def proceed(self) -> None:
+        """After a turn: the next question, or OVER."""
+        assert self.phase == PLAYED
+        if self.ended is None:
+            self._ask()
+        else:
+            self.phase = OVER
+
+    def _record(self) -> None:
+        if len(self.turns) == 1:
+            self._name_player()
+        if self.journal is not None:
+            if len(self.turns) == 1:
+                self.journal.begin(self.begin, self.scenario.prefix, self.player.identity.prefix_ids)
+            self.journal.turn(self.turn)
+        if self.ended is None:
+            return
+        result = self._result(self.ended)
+        self.results.append(result)
+        if self.journal is not None:
+            end = EpisodeEnd(
+                episode=self.begin.episode, ended=self.ended, success=result.success, turns=result.turns,
+                total_reward=result.reward, terms=summed_terms(self.turns), wall_s=self._clock() - self._begun,
+            )  # fmt: skip
+            self.journal.end(end)
+
+    def _result(self, ended: str | None) -> Result:
+        return Result(
+            self.begin.episode, self.seed, ended, ended == "success", len(self.turns),
+            math.fsum(turn.reward for turn in self.turns), sum(turn.fallback for turn in self.turns),
+            self.turns[-1].digest_after,
+        )  # fmt: skip
+
+
+def uniform(seed: int, turn: int) -> float:
+    """The number in [0, 1) that draws a turn's action: 53 bits of a blake2b over seed and turn."""
+    return (draw(seed, "action of the errand-runner", turn) >> 11) / 2**53
+
+
+def fallback(legal: list[str]) -> str:
+    """What is done when there is no decision: wait, or the last legal phrase where waiting isn't one."""
+    return next((phrase for phrase in legal if phrase.split(" ")[0] == "wait"), legal[-1])
+
+
+def split_of(scenario: Scenario, seed: int) -> str:
+    """The name of the split that a seed belongs to, or ""."""
+    return next((name for name, seeds in scenario.splits.items() if seed in seeds), "")
+
+
+def summed_terms(turns: list[Turn]) -> dict[str, float]:
+    """Each reward term, summed over turns, in the order in which they were first earned."""
+    names = dict.fromkeys(name for turn in turns for name in turn.terms)
+    return {name: math.fsum(turn.terms.get(name, 0.0) for turn in turns) for name in names}
