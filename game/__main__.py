@@ -1,0 +1,93 @@
+"""`python -m game`: the village in a window, or played without one."""
+
+from __future__ import annotations
+
+import argparse
+import math
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NoReturn
+
+from game.view.front import BAD_USE, USER_ERRORS, Settings, play
+
+
+class _Parser(argparse.ArgumentParser):
+    """Says what is wrong in one line."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(BAD_USE, f"game: {message}; see python -m game --help\n")
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = _Parser(
+        prog="python -m game",
+        allow_abbrev=False,
+        description="A village in which one character, the errand-runner, is played by a small language model.",
+        epilog="Exit code: 0 good, 1 the log or the picture could not be written or the brain was lost, 2 bad use.",
+    )
+    parser.add_argument(
+        "--brain", metavar="POLICY", default=Settings.brain,
+        help="who plays: random, teacher, oracle, MODEL, MODEL:ADAPTER or a run folder (default: %(default)s)",
+    )
+    parser.add_argument("--scenario", metavar="NAME", default=Settings.scenario, help="default: %(default)s")
+    parser.add_argument(
+        "--option", metavar="KEY=VALUE", action="append", default=[], type=_option,
+        help="an option of the scenario, as in difficulty=2; may be given several times",
+    )
+    parser.add_argument(
+        "--seed", metavar="N", type=int, default=Settings.seed, help="of the first episode (default: %(default)s)"
+    )
+    parser.add_argument("--record", metavar="FILE.b22", type=Path, help="write a log; one that is there is appended to")
+    parser.add_argument("--greedy", action="store_true", help="always the most probable action; otherwise drawn")
+    parser.add_argument(
+        "--deadline", metavar="SECONDS", type=_seconds, default=5.0,
+        help="after so long without an answer a fallback acts, and is logged as one (default: %(default)g)",
+    )
+    parser.add_argument("--headless", action="store_true", help="no window; needs --turns")
+    parser.add_argument("--turns", metavar="N", type=_count, help="stop after N turns of the errand-runner")
+    parser.add_argument("--screenshot", metavar="FILE.png", type=Path, help="write the last picture")
+    parser.add_argument("--json", action="store_true", help="one JSON object an episode instead of a sentence")
+    return parser
+
+
+def _option(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not equals or not name:
+        raise argparse.ArgumentTypeError(f"{text!r} is not of the form KEY=VALUE")
+    return name, value
+
+
+def _seconds(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not 0 < value < math.inf:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds above 0")
+    return value
+
+
+def _count(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and int(text) > 0):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 1")
+    return int(text)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Plays as the command line says and returns the exit code."""
+    given = _parser().parse_args(arguments)
+    settings = Settings(
+        brain=given.brain, scenario=given.scenario, options=dict(given.option), seed=given.seed,
+        record=given.record, greedy=given.greedy, deadline_s=given.deadline, headless=given.headless,
+        turns=given.turns, screenshot=given.screenshot, json=given.json,
+    )  # fmt: skip
+    try:
+        return play(settings)
+    except USER_ERRORS as error:
+        print(f"game: {error}", file=sys.stderr)
+        return BAD_USE
+
+
+if __name__ == "__main__":
+    sys.exit(main())

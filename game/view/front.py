@@ -1,0 +1,207 @@
+"""Puts a game together from settings and plays it, in a window or without one. pygame is imported only to draw."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import msgspec
+
+import scenarios
+from game.sim.village_map import MapError
+from game.view.journal import Journal
+from game.view.players import BrainFailed, Player, make_player
+from game.view.session import OVER, Result, Session
+from game.view.stage import Stage
+from npc.errors import NpcError
+from recorder import RecorderError
+from rl.checkpoints import CheckpointError
+from rl.policies import PolicyNameError, parse_policy
+from scenarios.contract import Scenario, ScenarioError, check_seed
+
+GOOD, FAILED, BAD_USE, INTERRUPTED = 0, 1, 2, 130
+PATIENCE_S = 0.05  # headless: how often a deadline is looked at
+
+
+class BadUse(ValueError):
+    """Something asked for can't be had: one line that names it and the remedy."""
+
+
+# what a front turns into one line and BAD_USE
+USER_ERRORS = (BadUse, BrainFailed, CheckpointError, MapError, NpcError, PolicyNameError, RecorderError, ScenarioError)
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What `python -m game` was asked for; `turns` None: until the window is closed."""
+
+    brain: str = "nano:fetch_item"
+    scenario: str = "fetch_item"
+    options: dict[str, str] = field(default_factory=dict)
+    seed: int = 0
+    record: Path | None = None
+    greedy: bool = False
+    deadline_s: float = 5.0
+    headless: bool = False
+    turns: int | None = None
+    screenshot: Path | None = None
+    json: bool = False
+
+
+def play(settings: Settings) -> int:
+    """Plays, and returns the exit code. Raises one of USER_ERRORS for what can't be had."""
+    if settings.headless and settings.turns is None:
+        raise BadUse("--headless needs an end: give --turns N")
+    scenario = scenarios.get(settings.scenario)
+    scenario.resolve_options(settings.options)
+    check_seed(settings.seed)
+    if settings.screenshot is not None:
+        _check_screenshot(settings.screenshot)
+    with _parts(settings, scenario) as (player, journal):
+        session = Session(
+            scenario, settings.options, player, settings.brain, journal=journal, greedy=settings.greedy,
+            deadline_s=settings.deadline_s, traced=not settings.headless,
+        )  # fmt: skip
+        reporter = Reporter(session, settings.json)
+        stage = Stage(session, settings.turns)
+        try:
+            session.start(settings.seed)
+            code = _play_headless(session, stage, settings, reporter) if settings.headless else _play_window(
+                session, stage, settings, reporter
+            )  # fmt: skip
+        except KeyboardInterrupt:
+            code = INTERRUPTED
+        reporter.finish()
+        if player.trouble:
+            print(f"brain: {player.trouble}; the fallback played on", file=sys.stderr)
+            code = code or FAILED
+    if journal is not None and journal.error:
+        code = code or FAILED
+    return code
+
+
+@contextlib.contextmanager
+def _parts(settings: Settings, scenario: Scenario) -> Iterator[tuple[Player, Journal | None]]:
+    """The player and the log, both closed at the end whatever happens."""
+    spec = parse_policy(settings.brain)
+    with contextlib.ExitStack() as closing:
+        journal = None
+        if settings.record is not None:
+            journal = Journal(settings.record, scenario.engine_version)
+            closing.callback(journal.close)
+        player = make_player(spec, scenario)
+        closing.callback(player.close)
+        yield player, journal
+
+
+def _play_headless(session: Session, stage: Stage, settings: Settings, reporter: Reporter) -> int:
+    """Plays exactly so many turns, episode after episode, as fast as the player answers."""
+    assert settings.turns is not None
+    while True:
+        while session.answer is None:
+            session.listen()
+            session.wait(PATIENCE_S)
+        session.play()
+        reporter.report()
+        if session.turns_played >= settings.turns:
+            break
+        session.proceed()
+        if session.phase == OVER:
+            session.start(session.next_seed())
+    if settings.screenshot is None:
+        return GOOD
+    _prepare_pygame(dummy=True)
+    from game.view.picture import Picture
+
+    stage.finish()
+    return _save(Picture(), session, stage, settings.screenshot)
+
+
+def _play_window(session: Session, stage: Stage, settings: Settings, reporter: Reporter) -> int:
+    _prepare_pygame(dummy=False)
+    import pygame
+
+    from game.view.window import Window
+
+    try:
+        window = Window(session, stage, reporter.report)
+    except pygame.error as error:
+        raise BadUse(f"no window can be opened ({error}); play with --headless --turns N") from error
+    try:
+        window.run()
+        return GOOD if settings.screenshot is None else _save(window.picture, session, stage, settings.screenshot)
+    finally:
+        window.close()
+
+
+def _prepare_pygame(dummy: bool) -> None:
+    """Before pygame is first imported: no greeting on standard output, and headless no display."""
+    os.environ["PYGAME_HIDE_SUPPORT_PROMPT"] = "1"
+    if dummy:
+        os.environ["SDL_VIDEODRIVER"] = "dummy"
+
+
+def _save(picture: object, session: Session, stage: Stage, path: Path) -> int:
+    import pygame
+
+    from game.view.picture import Picture
+
+    assert isinstance(picture, Picture)
+    try:
+        picture.save(session, stage, path)
+    except (OSError, pygame.error) as error:
+        print(f"{path}: the picture can't be written: {error}", file=sys.stderr)
+        return FAILED
+    return GOOD
+
+
+def _check_screenshot(path: Path) -> None:
+    if path.suffix.lower() != ".png":
+        raise BadUse(f"--screenshot {path}: the picture is a PNG; give a name that ends in .png")
+    if not path.parent.is_dir():
+        raise BadUse(f"--screenshot {path}: there is no folder {path.parent}; make it first")
+    if path.is_dir() or not os.access(path.parent, os.W_OK):
+        raise BadUse(f"--screenshot {path}: can't be written there; give another place")
+
+
+class Reporter:
+    """One line for each episode, as soon as it is over."""
+
+    def __init__(self, session: Session, as_json: bool) -> None:
+        self._session = session
+        self._json = as_json
+        self._reported = 0
+
+    def report(self) -> None:
+        """Prints what has ended since the last call."""
+        for result in self._session.results[self._reported :]:
+            self._print(result)
+        self._reported = len(self._session.results)
+
+    def finish(self) -> None:
+        """Prints what is left, the episode that was broken off included, and the sum of it all."""
+        self.report()
+        cut = self._session.broken_off()
+        if cut is not None:
+            self._print(cut)
+        if not self._json:
+            ended = [result for result in self._session.results if result.ended is not None]
+            won = sum(result.success for result in ended)
+            print(f"{self._session.turns_played} turns, {len(ended)} episodes ended, {won} of them in success")
+        sys.stdout.flush()
+
+    def _print(self, result: Result) -> None:
+        if self._json:
+            print(msgspec.json.encode(result).decode(), flush=True)
+            return
+        how = f"{result.ended} after" if result.ended else "broken off after"
+        fallbacks = f", {result.fallbacks} fallbacks" if result.fallbacks else ""
+        print(
+            f"episode {result.episode}, seed {result.seed}: {how} {result.turns} turns, "
+            f"reward {result.reward:.3f}{fallbacks}",
+            flush=True,
+        )
