@@ -84,8 +84,14 @@ class Village(RuleBasedStateMachine):
     @rule(choices=st.lists(picks, max_size=6))
     def play_a_clone_apart(self, choices: list[int]) -> None:
         before = FETCH.dump(self.world)
-        play_picks(FETCH.clone(self.world), choices)
+        clone = FETCH.clone(self.world)
+        assert FETCH.dump(clone) == before
+        play_picks(clone, choices)
         assert FETCH.dump(self.world) == before
+
+    @rule()
+    def clone_anew(self) -> None:
+        self.twin = FETCH.clone(self.world)
 
     @rule()
     def put_away_and_take_up_again(self) -> None:
