@@ -198,7 +198,7 @@ def _engine_version() -> str:
 
 def _cat(options: argparse.Namespace, reader: Reader, columns: list[fields.Field]) -> int:
     ends = _ends(reader) if any(column.source == "end" for column in columns) else {}
-    code, hidden = GOOD, 0
+    hidden = 0
     for begin, turn in reader.steps("all"):
         if options.attempts == "latest" and begin is not None and reader.superseded(begin):
             hidden += 1
@@ -207,21 +207,17 @@ def _cat(options: argparse.Namespace, reader: Reader, columns: list[fields.Field
             print(_turn_text(begin, turn))
             continue
         values = _values(columns, begin, turn, ends.get(turn.episode))
-        if not options.json:
-            texts = (one if isinstance(one, str) else json.dumps(one) for one in values.values())
-            print("\t".join(_line(text) for text in texts))
-            continue
-        try:
+        if options.json:
             print(_json(values))
-        except ValueError:
-            code = BAD_LOG
-            _say(f"{reader.path}: episode {turn.episode}, turn {turn.turn}: a number isn't finite; left out")
+        else:
+            texts = (one if isinstance(one, str) else _json(one) for one in values.values())
+            print("\t".join(_line(text) for text in texts))
     if hidden:
         _say(f"{reader.path}: {hidden:,} turns of abandoned attempts left out; --attempts all prints them")
     if reader.damage.damaged:
-        code = BAD_LOG
         _say(f"{reader.path}: {_damage_text(reader.damage, 0)}; every turn that can be read was printed")
-    return code
+        return BAD_LOG
+    return GOOD
 
 
 def _ends(reader: Reader) -> dict[int, EpisodeEnd]:
@@ -249,7 +245,7 @@ def _turn_text(begin: EpisodeBegin | None, turn: Turn) -> str:
 
 
 def _json(value: Any) -> str:
-    """One line; raises ValueError for NaN and infinity, which JSON can't hold."""
+    """One line. NaN and infinity, which JSON can't hold, don't get past the reader."""
     return json.dumps(value, allow_nan=False)
 
 

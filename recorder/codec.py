@@ -81,14 +81,7 @@ def encode(record: R) -> tuple[R, bytes]:
         checked: Any = _DECODERS[kind].decode(content)
     except (msgspec.MsgspecError, TypeError, ValueError, OverflowError, RecursionError) as error:
         raise RecordError(_blame(record, error)) from error
-    for name, is_dict in _FLOATS[kind]:
-        value = getattr(checked, name)
-        for key, number in value.items() if is_dict else ((None, value),):
-            if not math.isfinite(number):
-                where = name if key is None else f"{name}[{key!r}]"
-                raise RecordError(f"{kind.__name__}.{where} is {number}: only finite numbers are recorded")
-    if isinstance(checked, records.Turn):
-        _check_turn(checked)
+    _check(checked)
     if len(content) > MAX_CONTENT:
         raise RecordTooLargeError(
             f"{kind.__name__} takes {len(content):,} bytes; a record holds {MAX_CONTENT:,} at most"
@@ -96,7 +89,30 @@ def encode(record: R) -> tuple[R, bytes]:
     return checked, content
 
 
-def _check_turn(turn: records.Turn) -> None:
+def _check(record: Record) -> None:
+    """Raises RecordError for what types alone don't forbid: NaN and infinity, arrays of the wrong size."""
+    kind = type(record)
+    for name, is_dict in _FLOATS[kind]:
+        value = getattr(record, name)
+        if is_dict:
+            _check_terms(f"{kind.__name__}.{name}", value)
+        elif not math.isfinite(value):
+            raise RecordError(f"{kind.__name__}.{name} is {value}: only finite numbers are recorded")
+    if isinstance(record, records.Turn):
+        _check_arrays(record)
+
+
+def _check_terms(where: str, terms: dict[str, float]) -> None:
+    for key, number in terms.items():
+        if not math.isfinite(number):
+            raise RecordError(f"{where}[{key!r}] is {number}: only finite numbers are recorded")
+    try:
+        math.fsum(terms.values())
+    except OverflowError as error:
+        raise RecordError(f"{where} add up to more than a float holds") from error
+
+
+def _check_arrays(turn: records.Turn) -> None:
     for name in ("logps", "probs"):
         data: bytes = getattr(turn, name)
         if len(data) % 4:
@@ -123,9 +139,10 @@ def _blame(record: Record, error: Exception) -> str:
 
 
 def decode(op: int, content: bytes) -> Record:
-    """The record in decompressed payload bytes. Raises PayloadError."""
+    """The record in decompressed payload bytes, checked as `encode` does. Raises PayloadError."""
     try:
         record: Record = _DECODERS[TYPES[op]].decode(content)
+        _check(record)
     except (msgspec.MsgspecError, ValueError, OverflowError, RecursionError) as error:
         raise PayloadError(f"{Op(op).name}: {error}") from error
     return record

@@ -11,7 +11,7 @@ import zstandard
 
 from recorder.codec import encode
 from recorder.errors import DictionaryError
-from recorder.records import Turn
+from recorder.records import EpisodeBegin, EpisodeEnd, Turn
 
 MAX_DICTIONARY = 1 << 20
 """Most bytes of a dictionary."""
@@ -20,9 +20,9 @@ FIRST_ID, LAST_ID = 32768, 65535
 """Ids outside of zstd's registered range that take two bytes in every frame."""
 
 
-def sample(turn: Turn) -> bytes:
-    """What a dictionary is trained on: a turn's bytes as they are before compression."""
-    return encode(turn)[1]
+def sample(record: Turn | EpisodeBegin | EpisodeEnd) -> bytes:
+    """What a dictionary is trained on: a record's bytes as they are before compression."""
+    return encode(record)[1]
 
 
 def train(samples: Sequence[bytes], size: int = 16 << 10, level: int = 3) -> bytes:

@@ -213,6 +213,10 @@ def _finite(data: bytes) -> bytes:
         pytest.param(lambda: zstd(b"\x81\xa1z" + b"\x91" * 1_000_000), id="deeply nested"),
         pytest.param(lambda: zstd(b"\x81\xa7episode\xff"), id="negative id"),
         pytest.param(lambda: zstd(b"\xff\xfe"), id="no msgpack"),
+        pytest.param(lambda: _turn_with("tau", float("nan")), id="NaN"),
+        pytest.param(lambda: _turn_with("terms", {"x": float("inf")}), id="infinite reward"),
+        pytest.param(lambda: _turn_with("logps", b"\0\0\xc0\x7f"), id="NaN log-probability"),
+        pytest.param(lambda: _turn_with("probs", b"\0\0\0\0"), id="a probability of nothing"),
         pytest.param(lambda: b"not zstd at all", id="no zstd"),
     ],
 )
@@ -230,6 +234,11 @@ def test_bombs_and_lies_are_counted_not_obeyed(small: Path, payload: Callable[[]
         list(reader.turns())
 
 
+def _turn_with(name: str, value: object) -> bytes:
+    fields = {"episode": 1, "turn": 3, "observation": "", "proposed": "", "executed": ""}
+    return zstd(msgspec.msgpack.encode({**fields, name: value}))
+
+
 def _bomb_without_size() -> bytes:
     return zstandard.ZstdCompressor(write_content_size=False).compress(b"\0" * (64 << 20))
 
@@ -239,6 +248,11 @@ def _lying(size: int) -> bytes:
     honest = zstandard.ZstdCompressor(write_content_size=True).compress(os.urandom(1000))
     assert honest[4] == 0x60 and honest[5:7] == (1000 - 256).to_bytes(2, "little")
     return honest[:4] + b"\xa0" + size.to_bytes(4, "little") + honest[7:]
+
+
+def test_a_frame_without_a_size_is_refused_as_such(small: Path) -> None:
+    extra_record(small, Op.TURN, _bomb_without_size())
+    assert "doesn't say its content size" in str(turns_of(small)[1].first_error)
 
 
 def test_a_turn_has_to_be_a_zstd_frame(small: Path) -> None:
@@ -256,6 +270,20 @@ def test_a_huge_length_allocates_nothing(small: Path) -> None:
     assert tracemalloc.get_traced_memory()[1] < 4 << 20
     tracemalloc.stop()
     assert len(read) == 5 and damage.missing == 1
+
+
+def test_a_length_over_the_cap_is_damage_in_a_large_file_too(tmp_path: Path) -> None:
+    """40 MiB of nothing follow, so that the length alone can't be told from its place in the file."""
+    path = tmp_path / "a.b22"
+    a_log(path)
+    end = path.stat().st_size
+    path.write_bytes(path.read_bytes() + SYNC + b"\6\1" + (32 << 20).to_bytes(4, "little") + b"\0" * 8)
+    os.truncate(path, 40 << 20)
+    tracemalloc.start()
+    read, damage = turns_of(path)
+    assert tracemalloc.get_traced_memory()[1] < MAX_CONTENT
+    tracemalloc.stop()
+    assert len(read) == 6 and damage.first_bad_offset == end
 
 
 def test_a_length_that_reaches_behind_the_end_in_the_middle(small: Path) -> None:

@@ -182,6 +182,7 @@ def test_what_is_not_finite_is_refused(tmp_path: Path, bad: float, record: Any, 
         ({"ticks": 2**70}, r"Turn\.ticks"),
         ({"sampled_ids": [2**70]}, r"Turn\.sampled_ids"),
         ({"sampled_ids": np.zeros(2, np.float32)}, r"sampled_ids"),
+        ({"terms": {"a": 1e308, "b": 1e308}}, r"Turn\.terms add up to more than a float holds"),
         ({"tau": np.longdouble(0.5)}, r"Turn\.tau: numpy\.longdouble"),
     ],
 )
