@@ -9,7 +9,7 @@ import pytest
 
 from recorder import Op, Reader, UnsupportedFormatError, Writer
 from recorder.codec import TYPES
-from recorder.framing import FORMAT, HEAD_SIZE, SYNC, Flag, pack, unpack_head
+from recorder.framing import FORMAT, HEAD_SIZE, MAX_PAYLOAD, SYNC, Flag, pack, unpack_head
 from recorder.summary import summarize
 from tests.recorder.making import a_begin, a_log, a_turn, extra_record, frames_of, turns_of, write_episodes, zstd
 
@@ -78,6 +78,18 @@ def test_every_field_that_was_added_has_a_default() -> None:
         "EpisodeEnd": {"episode", "ended", "success", "turns", "total_reward"},
         "Amend": {"episode"}, "Index": {"start"}, "Footer": set(),
     }
+
+
+def test_the_specification_names_every_op_and_field() -> None:
+    text = (Path(__file__).parents[2] / "docs" / "b22-format.md").read_text()
+    sections = {title.split("\n")[0]: title for title in text.split("\n### ")[1:]}
+    for op, kind in TYPES.items():
+        name = Op(op).name
+        assert f"| {op} | {name} |" in text
+        cells = [row.split("|")[1] for row in sections[name].splitlines() if row.startswith("| ")]
+        named = {word.strip(" •") for cell in cells for word in cell.split(",")} - {"field"}
+        assert named == set(kind.__struct_fields__), name
+    assert f"at most {MAX_PAYLOAD:,}" in text
 
 
 @pytest.mark.parametrize("path", sorted(GOLDEN.glob("*.b22")), ids=lambda path: path.stem)
