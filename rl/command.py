@@ -5,7 +5,8 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-BAD_USE = 2  # the exit code
+BAD_USE = 2  # the exit codes
+INTERRUPTED = 130
 
 
 class CommandError(ValueError):

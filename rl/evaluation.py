@@ -2,29 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from rl.learner import play_plans
 from rl.pool import LocalPool, Pool
 from rl.rollout import Episode, Plan
 from rl.statistics import wilson
-from scenarios.contract import Scenario
+from scenarios.contract import Scenario, ScenarioError
 
 
 def plans_for(scenario: Scenario, split: str, count: int, options: dict[str, str], draws: str = "") -> list[Plan]:
-    """The first `count` seeds of a split, one episode each. Raises ValueError where it has fewer."""
+    """The first `count` seeds of a split, one episode each. Raises ScenarioError where it has fewer."""
     seeds = scenario.splits[split]
     if not 0 < count <= len(seeds):
-        raise ValueError(f"{scenario.name}: {count} episodes asked of the {split} seeds, of which there are {len(seeds)}")
+        raise ScenarioError(f"{scenario.name}: {count} episodes asked for; the {split} split has {len(seeds)} seeds")
     return [Plan(seed, options, f"{split}/{seed}", f"{draws}{split}/{seed}") for seed in seeds[:count]]
 
 
-def play_all(pool: Pool | LocalPool, plans: Sequence[Plan], job: dict[str, Any]) -> list[Episode]:
+def play_all(pool: Pool | LocalPool, plans: Sequence[Plan], job: dict[str, Any],
+             work: Callable[[Any, dict[str, Any]], list[Episode]] = play_plans) -> list[Episode]:  # fmt: skip
     """Plays `plans`, shared out among the workers; the episodes come back in the order of the plans."""
     shares = [list(range(start, len(plans), pool.workers)) for start in range(pool.workers)]
     shares = [share for share in shares if share]
-    played = pool.map(play_plans, [job | {"plans": [plans[i] for i in share]} for share in shares])
+    played = pool.map(work, [job | {"plans": [plans[i] for i in share]} for share in shares])
     episodes: list[Episode | None] = [None] * len(plans)
     for share, members in zip(shares, played, strict=True):
         for i, episode in zip(share, members, strict=True):

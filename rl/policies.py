@@ -15,9 +15,10 @@ from typing import Any, Protocol
 
 from npc.decision import Decision
 from rl.checkpoints import Tree, is_run, read_run
-from scenarios.contract import Scenario
+from scenarios.contract import Scenario, nearest
 
 PLAYERS = ("random", "teacher", "oracle")
+MODELS = ("auto", "nano")  # what npc.models.load knows by name
 
 
 class PolicyNameError(ValueError):
@@ -52,7 +53,7 @@ class Policy(Protocol):
 
 
 def parse_policy(text: str) -> PolicySpec:
-    """Reads a policy string. Raises PolicyNameError where a run, node or adapter isn't there."""
+    """Reads a policy string. Raises PolicyNameError where a model, run, node or adapter isn't there."""
     if text in PLAYERS:
         return PolicySpec(text, text)
     folder, _, node = text.partition("@")
@@ -66,14 +67,30 @@ def parse_policy(text: str) -> PolicySpec:
     if node:
         raise PolicyNameError(f"{folder}: not a run folder (no run.toml in it), so {text!r} names no checkpoint")
     model, colon, adapter = text.partition(":")
+    check_model(model)
     if not colon:
         return PolicySpec(text, "model", model)
     return PolicySpec(text, "model", model, find_adapter(model, adapter))
 
 
+def check_model(model: str) -> None:
+    """Raises PolicyNameError, with the nearest name, for what can be no model: no known word and no folder.
+
+    A path whose own folder isn't there either may be a name on a hub; `npc.models.load` answers for those.
+    """
+    if model in MODELS or (model and Path(model).is_dir()):
+        return
+    parent = Path(model).parent
+    if "/" in model and not parent.is_dir():
+        return
+    folders = sorted(str(path) for path in parent.iterdir() if path.is_dir()) if "/" in model else []
+    close = nearest(model, [*PLAYERS, *MODELS, *folders])
+    raise PolicyNameError(f"policy {model!r}: no player, model, run or model folder of that name; {close}")
+
+
 def find_adapter(model: str, adapter: str) -> str:
     """The folder of an adapter: a path as it is, or the name of one that ships for `model`."""
-    if Path(adapter).is_dir():
+    if adapter and Path(adapter).is_dir():
         return adapter
     name = "nano" if model in ("auto", "nano") else model
     shipped = Path(str(resources.files("assets") / "adapters" / name / adapter))

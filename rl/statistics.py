@@ -20,7 +20,10 @@ def wilson(successes: int, n: int) -> tuple[float, float]:
 
 
 def paired_difference(before: Sequence[bool], after: Sequence[bool]) -> tuple[float, float, float]:
-    """Mean of after − before over the same seeds, with its normal interval: (difference, low, high)."""
+    """Mean of after − before over the same seeds, with its normal interval, cut to what is possible.
+
+    Returns (difference, low, high), each from -1 to 1.
+    """
     if len(before) != len(after):
         raise ValueError(f"paired on the same seeds: {len(before)} before, {len(after)} after")
     n = len(before)
@@ -28,4 +31,4 @@ def paired_difference(before: Sequence[bool], after: Sequence[bool]) -> tuple[fl
     mean = sum(differences) / n
     variance = sum((d - mean) ** 2 for d in differences) / max(1, n - 1)
     spread = Z * math.sqrt(variance / n)
-    return mean, mean - spread, mean + spread
+    return mean, max(-1.0, mean - spread), min(1.0, mean + spread)
