@@ -144,6 +144,8 @@ class ClosedPolicy:
         """As :meth:`decide`, from prompt ids."""
         if not tau > 0:
             raise PolicyError(f"tau must be above 0, not {tau}; for the most probable action give no uniforms")
+        if len(legal) != len(prompts):
+            raise PolicyError(f"{len(prompts)} prompts but {len(legal)} legal sets")
         if uniforms is not None and len(uniforms) != len(prompts):
             raise PolicyError(f"{len(prompts)} observations but {len(uniforms)} uniforms")
         if uniforms is not None and not all(0 <= uniform < 1 for uniform in uniforms):
