@@ -1,7 +1,8 @@
 """The tree of a run's checkpoints: every node holds adapter, optimizer, random state, metrics and its parent.
 
     RUN/run.toml                     what was run
-    RUN/checkpoints/NODE/            adapters.safetensors adapter_config.json provenance.json optimizer.safetensors node.json
+    RUN/checkpoints/NODE/            adapters.safetensors adapter_config.json provenance.json
+                                     optimizer.safetensors node.json
     RUN/checkpoints/head             the name of the node that plays
 
 A node is written beside its place and renamed into it, so that a kill leaves the tree as it was.

@@ -104,7 +104,7 @@ def validation_loss(policy: ModelPolicy, shown: Demonstrations) -> float:
     total = 0.0
     for start in range(0, len(shown.prompts), 256):
         rows = range(start, min(start + 256, len(shown.prompts)))
-        total += float(imitation_loss(policy.brain.model, policy, shown, rows).item()) * len(rows)
+        total += float(np.array(imitation_loss(policy.brain.model, policy, shown, rows))) * len(rows)
     return total / len(shown.prompts)
 
 
@@ -196,7 +196,7 @@ def _describe(line: dict[str, Any]) -> str:
         f"{line['demonstrations']} demonstrations ({line['turns']} turns): success {100 * line['before']:.1f} % -> "
         f"{100 * line['success']:.1f} % (95 %: {100 * line['ci_low']:.1f} to {100 * line['ci_high']:.1f}, "
         f"n={line['n']}) sampled, {100 * line['greedy']:.1f} % greedy; agrees with the teacher on "
-        f"{100 * line['agreement']:.1f} % of its turns; loss {line['validation_loss']:.3f} after {line['epochs']} epochs"
+        f"{100 * line['agreement']:.1f} % of its turns; loss {line['validation_loss']:.3f}, {line['epochs']} epochs"
     )
 
 
@@ -207,7 +207,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--scenario", required=True)
     parser.add_argument("--option", action="append", default=[], metavar="KEY=VALUE")
     parser.add_argument("--episodes", type=int, default=50, help="demonstrations, solved ones (default: %(default)s)")
-    parser.add_argument("--curve", default="", metavar="N,N,…", help="several numbers of demonstrations, one after the other")
+    parser.add_argument("--curve", default="", metavar="N,N,…", help="several numbers of demonstrations")
     parser.add_argument("--out", required=True, help="folder for the adapter (with --curve, one folder a number in it)")
     parser.add_argument("--rank", type=int, default=16)
     parser.add_argument("--scale", type=float, default=2.0)

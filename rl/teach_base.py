@@ -95,7 +95,7 @@ class Setup:
         for _ in range(rows):
             kind = self.dice.random()
             if kind < recall_share:
-                made.append(self.recall_row(self.dice.randint(6, 14)))
+                made.append(self.recall_row(self.dice.randint(4, 12)))
             elif kind < recall_share + (1 - recall_share) * 0.5:
                 made.append(self.lesson_row(next(self.visited), count))
             else:
@@ -134,7 +134,7 @@ def _gradient(state: dict[str, Any], job: dict[str, Any]) -> dict[str, Any]:
     at = mx.array(rows * targets.shape[1] + places)
 
     def loss(net: Any) -> tuple[mx.array, mx.array]:
-        prefix = prefix_kv(net, setup.prefix_ids)
+        prefix = prefix_kv(net, setup.prefix_ids) if job["recall"] < 1 else None
         states = hidden_states(net, mx.array(tokens), mx.array(positions), mx.array(mask), prefix)
         logits = states.reshape(-1, states.shape[-1])[at] @ output_rows(net).T
         losses = nn.losses.cross_entropy(logits, wanted)
@@ -143,7 +143,8 @@ def _gradient(state: dict[str, Any], job: dict[str, Any]) -> dict[str, Any]:
     (total, right), grads = nn.value_and_grad(model, loss)(model)
     named = flat(grads)
     arrays = [np.array(named[name]) for name in setup.names]
-    return {"loss": total.item(), "right": right.item(), "count": len(rows), "tokens": int(tokens.size), "grads": arrays}
+    counts = {"right": right.item(), "count": len(rows), "tokens": int(tokens.size)}
+    return {"loss": total.item(), "grads": arrays} | counts
 
 
 def teach(args: argparse.Namespace) -> None:
@@ -168,7 +169,7 @@ def teach(args: argparse.Namespace) -> None:
     began, losses, right, count, tokens = time.time(), 0.0, 0, 0, 0
     with Pool(args.workers, _setup, (config, args.seed, args.workers)) as pool:
         for step in range(start, args.steps):
-            recall = 0.5 if step < args.recall_steps else 0.15
+            recall = 1.0 if step < args.recall_steps else 0.15
             job = {"weights": weights, "rows": args.rows // args.workers, "recall": recall,
                    "questions": args.questions, "start": start}  # fmt: skip
             shares = pool.map(_gradient, [job | {"index": index} for index in range(args.workers)])
@@ -225,7 +226,7 @@ class _AdamW:
     def save(self, path: Path) -> None:
         count = len(self.first)
         arrays = {f"{i}": array for i, array in enumerate([*self.first, *self.second])}
-        np.savez(path, step=self.step, count=count, **arrays)
+        np.savez(path, step=np.array(self.step), count=np.array(count), **arrays)  # type: ignore[arg-type]
 
     def load(self, path: Path) -> None:
         with np.load(path) as data:
@@ -242,7 +243,7 @@ def main() -> None:
     parser.add_argument("--questions", type=int, default=8, help="questions about one observation")
     parser.add_argument("--rate", type=float, default=2e-3)
     parser.add_argument("--warmup", type=int, default=100)
-    parser.add_argument("--recall-steps", type=int, default=500, help="updates in which half of the rows are recall")
+    parser.add_argument("--recall-steps", type=int, default=500, help="updates of recall alone, before the lessons")
     parser.add_argument("--hidden", type=int, default=128)
     parser.add_argument("--layers", type=int, default=4)
     parser.add_argument("--heads", type=int, default=4)

@@ -170,7 +170,8 @@ class Trainer:
         self.say(describe(line, self.config.updates))
         for episode in episodes:
             if episode.error:
-                self.say(f"a failed episode (seed {episode.plan.seed}) dropped its group: {episode.error.splitlines()[-1]}")
+                why = episode.error.splitlines()[-1]
+                self.say(f"a failed episode (seed {episode.plan.seed}) dropped its group: {why}")
 
     def _collect(self, number: int) -> list[Share]:
         """Plays this update's groups: each worker takes whole groups."""
@@ -202,7 +203,8 @@ class Trainer:
         mean = (lambda value: value / live) if live else (lambda value: None)
         line: dict[str, Any] = {
             "update": number, "attempt": self.attempt, "episodes": self.episodes,
-            "success": sum(e.success for e in good) / max(1, len(good)), "reward": float(rewards.mean()) if good else None,
+            "success": sum(e.success for e in good) / max(1, len(good)),
+            "reward": float(rewards.mean()) if good else None,
             "reward_std": float(rewards.std()) if good else None,
             "dead_groups": sum(share.dead_groups for share in shares),
             "failed_groups": sum(share.failed_groups for share in shares),
@@ -226,7 +228,8 @@ class Trainer:
         both = []
         for greedy in (False, True):
             episodes = play_all(self.pool, plans, {"adapter": self.adapter, "greedy": greedy})
-            self.log.add(episodes, self._author(when), f"test {when}", "test", self.prefix_hash, self.update, self.attempt)
+            self.log.add(episodes, self._author(when), f"test {when}", "test", self.prefix_hash, self.update,
+                         self.attempt)  # fmt: skip
             both.append(episodes)
         return both[0], both[1]
 

@@ -41,7 +41,7 @@ class Option(msgspec.Struct, frozen=True):
 
 
 class Outcome(msgspec.Struct, frozen=True):
-    """How a turn went. `terms` holds what each reward term earned in it; `ended` is why the episode is over, or None."""
+    """How a turn went. `terms`: what each reward term earned in it; `ended`: why the episode is over, or None."""
 
     kind: str
     text: str

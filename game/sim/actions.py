@@ -57,5 +57,4 @@ def parse(phrase: str, places: tuple[str, ...], items: tuple[str, ...], people: 
 
 def table_text() -> str:
     """The table as one line for a prompt: the patterns with their words in capitals."""
-    shown = (k.pattern.replace("{place}", "PLACE").replace("{item}", "ITEM").replace("{person}", "PERSON") for k in ACTIONS)
-    return ", ".join(shown)
+    return ", ".join(kind.pattern.format(place="PLACE", item="ITEM", person="PERSON") for kind in ACTIONS)
