@@ -36,11 +36,14 @@ def our_modules(root: Path = ROOT) -> dict[str, Path]:
 def imported_names(source: str, module: str, is_package: bool) -> Iterator[str]:
     """Every dotted name that a source imports, wherever it stands: on top, in a function, as a string.
 
-    A string counts when it is given to `import_module` or `__import__`, and when it spells a module of ours
-    in full (a table of modules to import later). `from a import b` gives "a.b", for b may be a module.
+    A string counts when it is given to `import_module` or `__import__`. A source that gives them something
+    else has a table of modules somewhere: there every string that spells a module of ours in full counts.
+    `from a import b` gives "a.b", for b may be a module.
     """
     package = module if is_package else module.rpartition(".")[0]
-    for node in ast.walk(ast.parse(source)):
+    tree = ast.parse(source)
+    has_table = False
+    for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -54,10 +57,18 @@ def imported_names(source: str, module: str, is_package: bool) -> Iterator[str]:
                 name = node.args[0]
                 if isinstance(name, ast.Constant) and isinstance(name.value, str):
                     yield resolve_name(name.value, package) if name.value.startswith(".") else name.value
-        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and "." in node.value:
+                else:
+                    has_table = True
+    if has_table:
+        yield from (spelt for spelt in spelt_modules(tree) if spelt != module)
+
+
+def spelt_modules(tree: ast.AST) -> Iterator[str]:
+    """The strings that are a dotted name of ours, or one with ":attribute" behind it."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and "." in node.value:
             spelt = node.value.partition(":")[0]
-            ours = spelt.partition(".")[0] in PACKAGES and spelt.replace(".", "").isidentifier()
-            if ours and spelt != module:
+            if spelt.partition(".")[0] in PACKAGES and spelt.replace(".", "").isidentifier():
                 yield spelt
 
 
@@ -170,8 +181,8 @@ def test_the_modules_were_found(found: Imports) -> None:
         ("npc.a", "if 0:\n    import recorder.b as c"),
         ("recorder.a", "import importlib\nimportlib.import_module('rl.env')"),
         ("recorder.a", "__import__('npc')"),
-        ("scenarios.a", "TABLE = {'x': 'rl.env'}"),
-        ("scenarios.a", "TABLE = {'x': 'rl.env:ErrandEnv'}"),
+        ("scenarios.a", "import importlib\nT = {'x': 'rl.env'}\nimportlib.import_module(T['x'])"),
+        ("scenarios.a", "T = ['rl.env:ErrandEnv']\n__import__(T[0].partition(':')[0])"),
         ("game.sim.a", "from .. import view"),
         ("rl.a", "from game.sim.world import World"),
         ("rl.a", "from benchmarks import peers"),
@@ -189,6 +200,7 @@ def test_an_import_with_the_order_is_let_be() -> None:
         ("scenarios.a", "from game.sim import world\nfrom importlib import resources\nimport assets"),
         ("recorder.__main__", "from rl import env\nimport game.view"),
         ("game.view.a", "import npc, rl.env"),
+        ("recorder.a", "HINT = 'rl.train'"),  # a word for people, nothing is imported by it
     ):
         assert not upward({module: set(imported_names(source, module, False))})
 

@@ -44,19 +44,13 @@ def deeds(seed: int) -> set[str]:
     world = FETCH.build(seed)
     item, asker = world.state.errand.item, world.state.errand.asker
     start = {person.name: person.dest for person in world.state.people}
-    carried = {person.name: person.carries for person in world.state.people}
     done: set[str] = set()
 
     def watch(now: World) -> None:
         people = {person.name: person for person in now.state.people}
         done.update(f"{name} moved" for name, person in people.items() if person.dest != start[name])
-        if now.state.delivered:
-            return
-        done.update(f"{name} had it" for name, person in people.items() if person.carries == item)
-        pip, bram = people["Pip"], people["Bram"]
-        if carried["Pip"] and not pip.carries and (pip.x, pip.y) == (bram.x, bram.y):
-            done.add("Bram stopped Pip")
-        carried["Pip"] = pip.carries
+        if not now.state.delivered:
+            done.update(f"{name} had it" for name, person in people.items() if person.carries == item)
 
     while not FETCH.ended(world):
         phrase, _ = FETCH.teacher(None, FETCH.observation(world))
@@ -73,7 +67,6 @@ def test_everybody_does_what_they_are_there_for() -> None:
     share = {deed: count / len(SEEDS) for deed, count in counts.items()}
     for deed in ("Ada called the asker away", "Pip had it", "Olin had it", "handed by Olin", "handed by Pip"):
         assert share.get(deed, 0) >= SHARE, deed
-    assert share["Bram stopped Pip"] >= 0.01
     for name in CHARACTERS:
         assert share[f"{name} moved"] >= SHARE
         assert share.get(f"told by {name}", 0) >= 0.02, name

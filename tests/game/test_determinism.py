@@ -44,9 +44,7 @@ def test_digests_are_the_same_in_every_process_whatever_pythonhashseed_is() -> N
     said = set()
     for hash_seed in ("0", "1", "4294967295"):
         environment = {**os.environ, "PYTHONHASHSEED": hash_seed, "PYTHONPATH": os.pathsep.join(sys.path)}
-        done = subprocess.run(
-            [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True
-        )
+        done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
         said.add(done.stdout)
     here = "".join(f"{episode(seed, d)}\n" for seed in (0, 7, 1_000_000, 2**63 - 1) for d in "135")
     assert said == {here}
@@ -104,6 +102,34 @@ def test_a_world_put_away_and_taken_up_again_goes_on_as_if_nothing_had_been(diff
             phrase = choose(world, rng)
             assert FETCH.apply(again, phrase) == FETCH.apply(world, phrase)
             assert FETCH.digest(again) == FETCH.digest(world)
+
+
+def test_a_clone_and_a_dump_keep_every_field_and_a_clone_shares_none_that_can_change() -> None:
+    world = FETCH.build(1)
+    state = world.state
+    for struct in (state, state.runner, *state.people):
+        for number, name in enumerate(struct.__struct_fields__):
+            value = getattr(struct, name)
+            if isinstance(value, bool):
+                setattr(struct, name, not value)
+            elif isinstance(value, int):
+                setattr(struct, name, value + 1000 + number)
+            elif isinstance(value, str):
+                setattr(struct, name, f"{value} {number}")
+            elif isinstance(value, list) and all(isinstance(one, str) for one in value):
+                value.append(f"word {number}")
+            elif isinstance(value, dict):
+                value[f"word {number}"] = "here"
+    dump = FETCH.dump(world)
+    clone = FETCH.clone(world)
+    assert FETCH.dump(clone) == dump
+    assert FETCH.dump(FETCH.load(dump)) == dump
+    for struct in (clone.state, clone.state.runner, *clone.state.people):
+        for name in struct.__struct_fields__:
+            value = getattr(struct, name)
+            if isinstance(value, (list, dict)):
+                value.clear()
+    assert FETCH.dump(world) == dump
 
 
 def test_two_worlds_stay_together_over_thousands_of_turns_though_one_is_reloaded() -> None:
@@ -182,8 +208,6 @@ def test_the_ends_of_the_range_are_seeds_like_any_other(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", [-1, MAX_SEED + 1, 2**64, None, "7", 7.0, True])
 def test_what_is_no_seed_is_refused_in_one_line(seed: object) -> None:
-    with pytest.raises(
-        ScenarioError, match="a seed is a whole number from 0 to 9223372036854775807"
-    ) as caught:
+    with pytest.raises(ScenarioError, match="a seed is a whole number from 0 to 9223372036854775807") as caught:
         FETCH.build(seed)  # type: ignore[arg-type]
     assert "\n" not in str(caught.value)
