@@ -36,7 +36,7 @@ class Tree:
 
     def names(self) -> list[str]:
         """The nodes, in the order of their updates."""
-        found = sorted(path.parent.name for path in self.root.glob("*/node.json"))
+        found = [path.parent.name for path in self.root.glob("*/node.json") if not path.parent.name.startswith(".")]
         return sorted(found, key=lambda name: (self.read(name)["update"], name))
 
     def read(self, name: str) -> dict[str, Any]:

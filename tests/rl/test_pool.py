@@ -1,0 +1,97 @@
+"""Workers: the order of results, and errors and deaths that are told."""
+
+import os
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from rl.pool import LocalPool, Pool, WorkerError
+
+
+def set_up(base: int) -> dict[str, int]:
+    return {"base": base, "jobs": 0}
+
+
+def broken_set_up() -> None:
+    raise RuntimeError("no model here")
+
+
+def add(state: dict[str, int], payload: int) -> int:
+    return state["base"] + payload
+
+
+def add_slowly(state: dict[str, int], payload: int) -> int:
+    """The first payloads take longest, so that whoever answers first is not the first."""
+    time.sleep(max(0.0, 0.2 - 0.1 * payload))
+    return state["base"] + payload
+
+
+def count(state: dict[str, int], payload: int) -> int:
+    state["jobs"] += 1
+    return state["jobs"]
+
+
+def fail_on_three(state: dict[str, int], payload: int) -> int:
+    if payload == 3:
+        raise ValueError("three is too much")
+    return payload
+
+
+def die(state: Any, payload: Any) -> None:
+    os._exit(3)
+
+
+def threads(state: Any, payload: Any) -> str | None:
+    return os.environ.get("OPENBLAS_NUM_THREADS")
+
+
+@pytest.fixture(scope="module")
+def pool() -> Iterator[Pool]:
+    with Pool(2, set_up, [100]) as pool:
+        yield pool
+
+
+def test_results_come_in_the_order_of_the_payloads(pool: Pool) -> None:
+    assert pool.map(add_slowly, [0, 1, 2, 3, 4]) == [100, 101, 102, 103, 104]
+
+
+def test_fewer_payloads_than_workers_and_none(pool: Pool) -> None:
+    assert pool.map(add, [7]) == [107]
+    assert pool.map(add, []) == []
+
+
+def test_payload_i_runs_on_worker_i_modulo_their_number() -> None:
+    """What a worker keeps from one job to the next is met again by the next map."""
+    with Pool(2, set_up, [0]) as pool:
+        assert pool.map(count, [None] * 5) == [1, 1, 2, 2, 3]
+        assert pool.map(count, [None] * 2) == [4, 3]
+
+
+def test_a_local_pool_gives_the_same(pool: Pool) -> None:
+    with LocalPool(set_up, [100]) as local:
+        assert local.map(add, list(range(9))) == pool.map(add, list(range(9)))
+
+
+def test_an_error_in_a_worker_is_told_with_its_traceback_and_the_pool_goes_on(pool: Pool) -> None:
+    with pytest.raises(WorkerError, match="three is too much") as caught:
+        pool.map(fail_on_three, [1, 2, 3, 4, 5])
+    assert "fail_on_three" in str(caught.value)
+    assert pool.map(add, [1, 2]) == [101, 102]
+
+
+def test_a_worker_that_could_not_be_set_up_says_why_at_its_first_job() -> None:
+    with Pool(1, broken_set_up) as pool, pytest.raises(WorkerError, match="no model here"):
+        pool.map(add, [1])
+
+
+def test_a_workers_death_is_told() -> None:
+    with Pool(2, set_up, [0]) as pool, pytest.raises(WorkerError, match="worker 0 died"):
+        pool.map(die, [None])
+
+
+def test_workers_have_one_blas_thread_and_the_caller_keeps_its_own(pool: Pool) -> None:
+    before = os.environ.get("OPENBLAS_NUM_THREADS")
+    assert pool.map(threads, [None, None]) == ["1", "1"]
+    assert os.environ.get("OPENBLAS_NUM_THREADS") == before
