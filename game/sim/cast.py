@@ -14,7 +14,7 @@ CHARACTERS = {
     "Mara": "innkeeper: the inn, and the market for supplies",
     "Tom": "fisher: the dock, and the market to sell",
     "Nell": "baker: the bakery, and the mill for flour",
-    "Bram": "guard: walks a round of all places; makes Pip put down what he took",
+    "Bram": "guard: walks a round of all places; nothing is taken in his sight",
     "Pip": "child: takes things that lie about, or out of the runner's hands, and leaves them elsewhere",
     "Ada": "reeve: calls people away from where they wait",
     "Olin": "peddler: picks things up, carries them round, sets them down at the market; hands over what is asked",

@@ -7,7 +7,6 @@ from game.sim.rng import below, chance
 from game.sim.world import Person, World
 
 FOREVER = 1 << 30
-MEMORY_OF_PLACES = 12  # items that a character keeps in mind
 
 
 def step_people(world: World) -> None:
@@ -19,9 +18,7 @@ def step_people(world: World) -> None:
                 _on_arrival(world, person)
         elif world.state.tick >= person.until or (person.name == "Ada" and _seeks_asker(world)):
             _choose(world, person)
-        if person.name == "Pip":
-            _pip_meets_bram(world, person)
-        elif person.name == "Ada":
+        if person.name == "Ada":
             _ada_summons(world, person)
 
 
@@ -128,13 +125,6 @@ def _pilfer(world: World, person: Person, percent: int) -> None:
     item = state.errand.item if tempted else here[_roll(world, person, "which", len(here))]
     del state.lying[item]
     person.carries = item
-
-
-def _pip_meets_bram(world: World, pip: Person) -> None:
-    """The guard makes Pip put things down, at the place where they meet or, on the road, at the next one."""
-    bram = world.person("Bram")
-    if pip.carries and bram is not None and world.arrived(pip) and (bram.x, bram.y) == (pip.x, pip.y):
-        put_down(world, pip, pip.dest)
 
 
 def try_snatch(world: World) -> str:
