@@ -191,7 +191,7 @@ def show(found: dict[str, Any], console: Console) -> None:
     table = Table(title=f"{found['scenario']} {options}: {found['episodes']} {found['split']} seeds, "
                         f"{found['first_seed']} to {found['last_seed']}", title_justify="left")  # fmt: skip
     for name in ("policy", "success", "95 % interval", "mean reward", "mean turns", "turns when solved"):
-        table.add_column(name, justify="left" if name == "policy" else "right")
+        table.add_column(name, justify="left" if name == "policy" else "right", overflow="fold")
     for one in found["policies"]:
         solved = one["mean_turns_solved"]
         table.add_row(

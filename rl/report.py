@@ -90,6 +90,9 @@ def _headline(run: Run) -> str:
         )
     before, after = summary["baseline"], summary["trained"]
     seeds = scenarios.get(config.scenario).splits["test"]
+    chosen = f"validation seeds chose the checkpoint <b>{escape(summary['head'])}</b>"
+    if run.head_update == 0:
+        chosen = "no checkpoint did better on the validation seeds than the start, so the start still plays"
     return (
         f"<h1>{_percent(before['success'])} → {_percent(after['success'])} of {after['n']} held-out episodes solved"
         f'</h1><p class="verdict">{_verdict(summary["rise"])}</p>'
@@ -98,8 +101,7 @@ def _headline(run: Run) -> str:
         f"({seeds[0]} to {seeds[after['n'] - 1]}), actions sampled at τ = {summary['tau']:g}.</p>"
         f"<p>Training never saw these seeds and nothing was chosen by them: they were played once before the first "
         f"update and once after the last. Train seeds taught ({summary['episodes']} episodes in {summary['updates']} "
-        f"updates); validation seeds chose the checkpoint <b>{escape(summary['head'])}</b>. All took "
-        f"{summary['wall_s'] / 60:.1f} minutes.</p>"
+        f"updates); {chosen}. All took {summary['wall_s'] / 60:.1f} minutes.</p>"
     )
 
 

@@ -27,7 +27,7 @@ def commands(run: Run) -> list[tuple[str, str]]:
         ("the figures above, from the checkpoints",
          f"{evaluate} --against {folder}@start --episodes {run.config.test_episodes}{seed}"),
         ("watch it", f"python -m game --brain {folder}"),
-        ("its episodes", f"python -m recorder ls {folder}/episodes.b22"),
+        ("its turns, one a line", f"python -m recorder cat {folder}/episodes.b22"),
     ]  # fmt: skip
 
 
