@@ -61,6 +61,7 @@ class BrainProcess:
         self._state = WARMING
         self._asked: int | None = None
         self._answer: Decision | None = None
+        self._refusal = ""
         context = multiprocessing.get_context("spawn")
         self._pipe, child_end = context.Pipe()
         self._process = context.Process(
@@ -91,7 +92,7 @@ class BrainProcess:
         """
         self._check_alive()
         self._asked = turn
-        self._answer = None
+        self._answer, self._refusal = None, ""
         try:
             self._pipe.send(Ask(turn, observation, tuple(legal), tau, uniform))
         except OSError:
@@ -103,6 +104,9 @@ class BrainProcess:
         when dead.
         """
         self._check_alive()
+        if self._refusal:
+            message, self._refusal, self._asked = self._refusal, "", None
+            raise BrainError(message)
         if self._asked is None or self._answer is None:
             return None
         answer, self._answer, self._asked = self._answer, None, None
@@ -110,7 +114,7 @@ class BrainProcess:
 
     def forget(self) -> None:
         """Gives up the open question (its turn was played by a fallback): its answer will be dropped."""
-        self._asked = None
+        self._asked, self._answer, self._refusal = None, None, ""
 
     def wait(self, timeout_s: float) -> None:
         """Blocks until something arrives or ``timeout_s`` seconds have passed; for tests and headless
@@ -161,8 +165,7 @@ class BrainProcess:
                 elif kind == "refused":
                     turn, message = value
                     if turn == self._asked:
-                        self._asked = None
-                        raise BrainError(message)
+                        self._refusal = message
                 else:
                     turn, decision = value
                     if turn == self._asked:
@@ -191,7 +194,6 @@ def _interrupts_held() -> Iterator[None]:
 
 def _serve(pipe: connection.Connection, model: str, adapter: str | None, prefix: str, threads: int) -> None:
     """The process: loads, says what it loaded, answers the newest question until it is told to end."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
     from npc import blas
 
     blas.preload(threads)

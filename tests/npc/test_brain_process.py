@@ -59,6 +59,12 @@ def test_answers_as_the_policy_does_and_only_the_newest_turn(folder):
         process.ask(5, " rope", LEGAL)  # a refusal is not the end of it
         assert answer(process).phrase in LEGAL
 
+        for turn in range(10, 40, 2):  # the second question comes while the first is being answered
+            process.ask(turn, " rope", LEGAL)
+            time.sleep(turn * 1e-4)
+            process.ask(turn + 1, " rope", ("ask mara", "ask tom"))
+            assert answer(process).phrase in ("ask mara", "ask tom")
+
         os.kill(process._process.pid, signal.SIGINT)
         process.ask(6, " rope", LEGAL)
         assert answer(process).phrase in LEGAL
