@@ -48,7 +48,7 @@ tr.after td{{font-weight:600}}
 .panel,pre{{background:var(--panel);border-radius:8px;padding:12px 16px}}
 .panel ol{{margin:6px 0 0;padding:0;list-style:none;font-size:13.5px;line-height:1.4}}
 .panel li{{margin:8px 0}}
-pre{{overflow-x:auto;font:13px/1.5 ui-monospace,Menlo,monospace}}
+pre{{white-space:pre-wrap;font:13px/1.5 ui-monospace,Menlo,monospace}}
 """
 ROWS = (("random", "random"), ("before, sampled", "baseline"), ("before, greedy", "baseline_greedy"),
         ("after, sampled", "trained"), ("after, greedy", "trained_greedy"), ("teacher", "teacher"),

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from recorder import Episode, Header, Reader
-from rl.checkpoints import CheckpointError, is_run, read_run
+from rl.checkpoints import CheckpointError, Tree, is_run, read_run
 from rl.config import TrainConfig, from_run
 
 PLAYED = ("random", "teacher", "oracle", "before", "before greedy", "after", "after greedy")
@@ -29,14 +29,8 @@ class Run(msgspec.Struct, frozen=True):
     metrics: list[dict[str, Any]]
     header: Header | None
     played: dict[str, dict[int, Episode]]
-
-    @property
-    def head_update(self) -> int | None:
-        """The update after which the checkpoint that plays was made; None before the run is finished."""
-        if self.summary is None:
-            return None
-        head = self.summary["head"]
-        return 0 if head == "start" else int(head.lstrip("u"))
+    head_update: int | None
+    """The update that made the checkpoint which the summary is about; None before the run is finished."""
 
 
 def read_run_folder(folder: Path, log: bool = True) -> Run:
@@ -55,8 +49,10 @@ def read_run_folder(folder: Path, log: bool = True) -> Run:
                 who = player_of(episode)
                 if who in played and episode.whole:
                     played[who][episode.begin.seed] = episode
-    return Run(folder, config, _object(folder / "baseline.json"), _object(folder / "summary.json"),
-               _lines(folder / "metrics.jsonl"), header, played)  # fmt: skip
+    summary = _object(folder / "summary.json")
+    head_update = None if summary is None else Tree(folder / "checkpoints").read(summary["head"])["update"]
+    return Run(folder, config, _object(folder / "baseline.json"), summary, _lines(folder / "metrics.jsonl"), header,
+               played, head_update)  # fmt: skip
 
 
 def player_of(episode: Episode) -> str:
