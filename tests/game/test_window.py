@@ -3,7 +3,6 @@
 import os
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -189,11 +188,10 @@ def test_turns_close_the_window(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "game", "--brain", "teacher", "--turns", "1"]
     command += ["--screenshot", str(tmp_path / "s.png")]
     env = {**os.environ, "SDL_VIDEODRIVER": "dummy", "SDL_AUDIODRIVER": "none"}
-    began = time.monotonic()
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, env=env)
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[-1] == "1 turns, 0 episodes ended, 0 of them in success"
-    assert (tmp_path / "s.png").is_file() and time.monotonic() - began < 20
+    assert (tmp_path / "s.png").is_file()
 
 
 def test_every_text_fits_its_room() -> None:
