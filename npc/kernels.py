@@ -13,6 +13,7 @@ key-value heads, K head dimension, P prefix tokens.
 from __future__ import annotations
 
 import functools
+import math
 import sys
 from collections.abc import Iterator
 from typing import Any, cast
@@ -97,19 +98,17 @@ def attention_weights(
 
 # ---- NumPy forms ----
 
-_buffers: dict[tuple[str, tuple[int, ...]], Array] = {}
+_buffers: dict[str, Array] = {}
 
 
 def _scratch(use: str, shape: tuple[int, ...]) -> Array:
-    """A buffer kept for ``use``: fresh memory of this size would be mapped page by page at every call. Its
-    content is copied to MLX before the next call, and one thread owns MLX.
-    """
-    found = _buffers.get((use, shape))
-    if found is None:
-        if len(_buffers) >= 256:
-            _buffers.clear()
-        found = _buffers[(use, shape)] = np.empty(shape, dtype=np.float32)
-    return found
+    """A buffer kept for ``use``, as large as the largest asked for: fresh memory of this size would be mapped page
+    by page at every call. Its content is copied to MLX before the next call, and one thread owns MLX."""
+    size = math.prod(shape)
+    found = _buffers.get(use)
+    if found is None or found.size < size:
+        found = _buffers[use] = np.empty(size, dtype=np.float32)
+    return found[:size].reshape(shape)
 
 
 def _blocks(rows: int, row_elements: int) -> Iterator[slice]:
