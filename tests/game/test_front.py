@@ -131,7 +131,7 @@ BAD = {
     "--option difficulty=9": "difficulty='9': choose one of 1, 2, 3, 4, 5",
     "--option dificulty=1": "did you mean 'difficulty'",
     "--option difficulty": "not of the form KEY=VALUE",
-    "--brain nope": "model 'nope': nope/config.json is missing",
+    "--brain nope": "policy 'nope': no player, model, run or model folder of that name",
     "--brain nano:nope": "adapter 'nope'",
     "--brain nope@3": "not a run folder",
     "--seed -1": "a seed is a whole number from 0",
