@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import argparse
 import math
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NoReturn
 
-from game.view.front import BAD_USE, USER_ERRORS, Settings, play
+from game.view.front import BAD_USE, GOOD, INTERRUPTED, USER_ERRORS, Settings, play
 
 
 class _Parser(argparse.ArgumentParser):
@@ -87,6 +88,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except USER_ERRORS as error:
         print(f"game: {error}", file=sys.stderr)
         return BAD_USE
+    except KeyboardInterrupt:  # before or after the play, which ends itself cleanly
+        return INTERRUPTED
+    except BrokenPipeError:  # whoever read the lines has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return GOOD
 
 
 if __name__ == "__main__":

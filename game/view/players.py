@@ -195,10 +195,7 @@ class ModelPlayer:
         return ""
 
     def wait(self, seconds: float) -> None:
-        try:
-            self._brain.wait(seconds)
-        except BrainError as error:  # a question that was refused
-            self._fault = str(error)
+        self._brain.wait(seconds)
 
     def forget(self) -> None:
         self._question = None
