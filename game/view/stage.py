@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from game.view.session import OVER, PLAYED, THINKING, Session
 from game.view.snapshot import Snapshot
+from recorder import Turn
 
 SPEEDS = (1, 4, 16)
 TICKS_PER_S = 7.0  # a tile a tick, at speed x1
@@ -119,7 +120,7 @@ class Stage:
         after = trace[min(tick + 1, len(trace) - 1)]
         part = self._at - tick if session.phase == PLAYED else 0.0
         told = self.revealed and session.phase != THINKING
-        speech = spoken(session.turn.outcome_text, trace[-1]) if told else None
+        speech = spoken(session.turn, trace[-1]) if told else None
         mark = ""
         if told and session.turn.outcome_kind in ("robbed", "gone", "illegal"):
             mark = "alert"
@@ -127,8 +128,11 @@ class Stage:
         return Moment(trace[tick], after, min(part, 1.0), tick, self.time_s, thinking, speech, mark)
 
 
-def spoken(text: str, people: Snapshot) -> tuple[str, str]:
-    """Who says an outcome: "Mara: no idea" is Mara's, the rest is the errand-runner's own."""
+def spoken(turn: Turn, people: Snapshot) -> tuple[str, str]:
+    """Who says an outcome: "Mara: no idea" is Mara's, the rest is the errand-runner's own, fallbacks among it."""
+    text = turn.outcome_text
+    if turn.fallback:
+        return people.figures[0].name, f"I was daydreaming … {text}"
     who, colon, words = text.partition(": ")
     if colon and any(figure.name == who for figure in people.figures):
         return who, words[:1].upper() + words[1:]

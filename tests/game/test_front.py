@@ -15,7 +15,8 @@ from game.view.facts import choices_of, describe, entropy, facts_of
 from game.view.journal import Journal
 from game.view.picture import Picture, state_line
 from game.view.session import fallback, split_of, uniform
-from game.view.stage import Stage
+from game.view.snapshot import snapshot
+from game.view.stage import Stage, spoken
 from recorder import Reader, SyncFailedError, Turn, WriteFailedError, Writer
 from recorder.__main__ import main as recorder_main
 from tests.game.fronts import FETCH, make_session, play_turn, play_turns, stage_turns
@@ -238,6 +239,9 @@ def test_words_of_the_panel() -> None:
     assert seen == ("On the road, hands free", "Lying here: nothing", "Here too: Pip, Tom (asked)")
     assert memory == ("hammer: Pip has it", "Bram: no idea where", "Not looked yet: well")
     assert describe("a board of 2048") == ("", ("a board of 2048",), ())
+    people = snapshot(FETCH.build(0))
+    told = Turn(episode=0, turn=0, observation="", proposed="", executed="", outcome_text="Mara: no idea")
+    assert people is not None and spoken(told, people) == ("Mara", "No idea")
     assert entropy([0.5, 0.5, 0.0]) == pytest.approx(0.6931472)
     assert fallback(["go north", "wait", "wait a day"]) == "wait" and fallback(["up", "down"]) == "down"
     undecided = Turn(episode=0, turn=0, observation="", proposed="", executed="", legal=["b", "a"])

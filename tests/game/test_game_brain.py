@@ -15,7 +15,7 @@ from game.view.journal import Journal
 from game.view.picture import state_line
 from game.view.players import BrainFailed, RulePlayer, prefix_ids
 from game.view.session import PLAYED, THINKING, Session
-from game.view.stage import Stage
+from game.view.stage import Stage, spoken
 from npc.decision import Decision
 from recorder import Reader, Turn
 from recorder.__main__ import main as recorder_main
@@ -106,6 +106,7 @@ def test_after_the_deadline_a_fallback_acts_and_the_late_answer_is_dropped(sessi
     assert late.policy_note == "no answer within 0.3 s" and late.decision_ms >= 300
     assert state_line(session) == ("daydreaming: no answer within 0.3 s; not recording", True)
     assert facts_of(session, revealed=True).note == "daydreaming: no answer within 0.3 s"
+    assert spoken(late, session.trace[-1]) == ("runner", "I was daydreaming … waited a little")
     session.deadline_s = PATIENCE_S
     os.kill(brain, signal.SIGCONT)
     play_turn(session)
