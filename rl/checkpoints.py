@@ -69,9 +69,12 @@ class Tree:
         write(unfinished)
         (unfinished / "node.json").write_text(json.dumps(facts, indent=2) + "\n", encoding="utf-8")
         place = self.root / name
-        if place.exists():
-            shutil.rmtree(place)
+        replaced = self.root / f".{name}.replaced"
+        if place.exists():  # moved aside, since a folder can't be renamed over one that isn't empty
+            os.replace(place, replaced)
         os.replace(unfinished, place)
+        if replaced.exists():
+            shutil.rmtree(replaced)
         return place
 
 

@@ -30,7 +30,8 @@ class TrainConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     clip: float = 0.2
     kl_weight: float = 0.05
     tau: float = 1.0
-    credit: str = "turn"
+    credit: str = "stage"
+    trace: float = 0.5
     rank: int = 16
     scale: float = 2.0
     workers: int = 2
@@ -48,6 +49,8 @@ class TrainConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         for name in ("rate", "clip", "tau", "scale"):
             if not getattr(self, name) > 0:
                 raise ConfigError(f"--{name.replace('_', '-')} {getattr(self, name)}: above 0")
+        if not 0 <= self.trace <= 1:
+            raise ConfigError(f"--trace {self.trace}: from 0 to 1")
         if self.kl_weight < 0:
             raise ConfigError(f"--kl-weight {self.kl_weight}: 0 or more")
         if self.credit not in CREDITS:

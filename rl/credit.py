@@ -1,7 +1,10 @@
-"""From rewards to advantages: pure functions over one group of sibling episodes that started from one state.
+"""From rewards to advantages: pure functions over groups of sibling episodes that started from one state.
 
 `rewards` holds one array of per-turn rewards for each sibling. The answer has the same shape: an advantage for every
 turn. A dead group (all returns equal) gives None: it teaches nothing, KL included, and leaves every denominator.
+
+`episode` and `turn` compare a sibling with its group. `stage` asks, with the worth of stages over all groups
+(`rl.values`), what every single turn changed; the group still decides what is dead.
 """
 
 from __future__ import annotations
@@ -10,8 +13,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from rl.values import Key, Values
+
 EPSILON = 1e-4
-CREDITS = ("episode", "turn")
+CREDITS = ("episode", "turn", "stage")
 
 
 def advantages(rewards: Sequence[np.ndarray], credit: str) -> list[np.ndarray] | None:
@@ -49,3 +54,11 @@ def turn_advantages(rewards: Sequence[np.ndarray]) -> list[np.ndarray]:
     scale = togo[:, 0].std(ddof=1) + EPSILON
     centred = (togo - togo.mean(axis=0)) / scale
     return [centred[row, : len(r)] for row, r in enumerate(rewards)]
+
+
+def stage_advantages(rewards: Sequence[np.ndarray], keys: Sequence[Sequence[Key]], values: Values, trace: float,
+                     live: Sequence[bool]) -> list[np.ndarray]:  # fmt: skip
+    """Generalised advantages of all episodes of an update, divided by their std over the turns of live episodes."""
+    found = [values.advantages(k, r, trace) for k, r in zip(keys, rewards, strict=True)]
+    scale = np.concatenate([a for a, alive in zip(found, live, strict=True) if alive]).std() + EPSILON
+    return [a / scale for a in found]

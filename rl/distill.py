@@ -28,6 +28,7 @@ from npc.forward import prefix_kv
 from npc.mlx import flat, mx, nn
 from npc.models import Brain, load
 from npc.policy import action_logps
+from npc.weights import weights_of
 from recorder import Reader, RecorderError, Turn
 from rl.command import fail, options_from
 from rl.evaluation import plans_for, score
@@ -60,7 +61,8 @@ def demonstrations(turns: Sequence[Turn], policy: ModelPolicy) -> Demonstrations
 def imitation_loss(model: Any, policy: ModelPolicy, shown: Demonstrations, rows: Sequence[int]) -> mx.array:
     """Mean over turns of −Σ_a p_teacher(a) log π(a), over the legal actions."""
     packed = policy.closed.pack([shown.prompts[i] for i in rows], [shown.legal[i] for i in rows])
-    logps_N_A = action_logps(model, packed, prefix_kv(model, policy.closed.prefix_ids))
+    read = weights_of(model)
+    logps_N_A = action_logps(read, packed, prefix_kv(read, policy.closed.prefix_ids))
     targets_N_A = np.zeros(logps_N_A.shape, dtype=np.float32)
     for row, i in enumerate(rows):
         targets_N_A[row, : len(shown.targets[i])] = shown.targets[i]

@@ -19,11 +19,11 @@ from npc.forward import prefix_kv
 from npc.mlx import flat, mx, nn
 from npc.models import load
 from npc.policy import action_logps
+from npc.weights import weights_of
 from recorder.records import Turn
-from rl.credit import advantages
 from rl.grpo import LossParts, TurnBatch, grpo_loss
 from rl.policies import ModelPolicy, Policy, make_policy, parse_policy
-from rl.rollout import FAILED, Episode, Plan, play
+from rl.rollout import Episode, play
 
 ROWS = 128  # turns in one forward and backward
 
@@ -37,35 +37,24 @@ class Settings:
     rank: int
     scale: float
     tau: float
-    credit: str
     clip: float
     kl_weight: float
 
 
 @dataclass
 class Worker:
-    """A worker's own: model with adapter, the reference's tensors, and the share it collected last."""
+    """A worker's own: model with adapter, the reference's tensors, and the share that it played last."""
 
     settings: Settings
     policy: ModelPolicy
     scenario: Any
     reference: dict[str, np.ndarray]
     others: dict[str, Policy] = field(default_factory=dict)
+    episodes: list[Episode] = field(default_factory=list)
     turns: list[Turn] = field(default_factory=list)
     advantage: list[float] = field(default_factory=list)
     weight: list[float] = field(default_factory=list)
     reference_logp: list[np.ndarray] = field(default_factory=list)
-
-
-@dataclass(frozen=True)
-class Share:
-    """What came of playing a share: its episodes, and how many of its groups taught something."""
-
-    episodes: list[Episode]
-    dead_groups: int
-    failed_groups: int
-    live_episodes: int
-    play_s: float
 
 
 @dataclass(frozen=True)
@@ -106,44 +95,38 @@ def play_plans(worker: Worker, job: dict[str, Any]) -> list[Episode]:
     return play(worker.policy, worker.scenario, job["plans"], job["greedy"])
 
 
-def collect(worker: Worker, job: dict[str, Any]) -> Share:
-    """Plays whole groups and keeps their live turns, with advantages and the reference's log-probabilities."""
+def collect(worker: Worker, job: dict[str, Any]) -> tuple[list[Episode], float]:
+    """Plays `plans` with the adapter's tensors in `adapter`, keeps the episodes, and returns them with the seconds."""
     began = time.perf_counter()
-    plans: list[Plan] = job["plans"]
     set_adapter(worker.policy.brain, job["adapter"])
-    episodes = play(worker.policy, worker.scenario, plans)
-    groups: dict[str, list[Episode]] = {}
-    for episode in episodes:
-        groups.setdefault(episode.plan.group, []).append(episode)
-    worker.turns, worker.advantage, worker.weight = [], [], []
-    dead = failed = live = 0
-    for members in groups.values():
-        if any(member.ended == FAILED for member in members):
-            failed += 1
-            continue
-        rewards = [np.array([turn.reward for turn in member.turns]) for member in members]
-        credited = advantages(rewards, worker.settings.credit)
-        if credited is None:
-            dead += 1
-            continue
-        live += len(members)
-        for member, advantage in zip(members, credited, strict=True):
-            worker.turns += member.turns
-            worker.advantage += advantage.tolist()
-            worker.weight += [1 / len(member.turns)] * len(member.turns)
-    # the longest last, so that rows of one forward are of like length
-    order = sorted(range(len(worker.turns)), key=lambda i: len(worker.turns[i].prompt_ids))
-    worker.turns = [worker.turns[i] for i in order]
-    worker.advantage = [worker.advantage[i] for i in order]
-    worker.weight = [worker.weight[i] for i in order]
+    worker.episodes = play(worker.policy, worker.scenario, job["plans"])
+    return worker.episodes, time.perf_counter() - began
+
+
+def keep(worker: Worker, credit: Sequence[np.ndarray | None]) -> None:
+    """Keeps the turns of the episodes that have credit (None: their group is dead or failed) for `gradient`, with the
+    reference's log-probabilities."""
+    kept: list[tuple[Turn, float, float]] = []
+    for episode, advantage in zip(worker.episodes, credit, strict=True):
+        if advantage is not None:
+            each = 1 / len(episode.turns)
+            kept += [(turn, a, each) for turn, a in zip(episode.turns, advantage.tolist(), strict=True)]
+    kept.sort(key=lambda row: len(row[0].prompt_ids))  # rows of one forward are of like length
+    worker.turns = [turn for turn, _, _ in kept]
+    worker.advantage = [advantage for _, advantage, _ in kept]
+    worker.weight = [weight for _, _, weight in kept]
     set_adapter(worker.policy.brain, worker.reference)
     worker.reference_logp = [np.array(_logps(worker, worker.turns[at])) for at in _chunks(len(worker.turns))]
-    return Share(episodes, dead, failed, live, time.perf_counter() - began)
 
 
 def gradient(worker: Worker, job: dict[str, Any]) -> Gradient:
-    """The gradient of the summed loss over the share that was collected last, at the adapter given."""
+    """The gradient of the summed loss over the share that was collected last, at the adapter given.
+
+    `credit`, given with the first pass over a share, says what is kept of it (see `keep`).
+    """
     began = time.perf_counter()
+    if "credit" in job:
+        keep(worker, job["credit"])
     brain = worker.policy.brain
     set_adapter(brain, job["adapter"])
     sums: dict[str, mx.array] = {}
@@ -186,7 +169,8 @@ def turn_gradient(policy: ModelPolicy, turns: Sequence[Turn], batch: TurnBatch, 
 
     def loss(model: Any) -> tuple[mx.array, Any]:
         # the prefix is computed inside, once for all rows, so that gradients flow through it too
-        logps = action_logps(model, packed, prefix_kv(model, policy.closed.prefix_ids), settings.tau)
+        read = weights_of(model)
+        logps = action_logps(read, packed, prefix_kv(read, policy.closed.prefix_ids), settings.tau)
         parts = grpo_loss(logps, batch, settings.clip, settings.kl_weight)
         return parts.loss, (parts.kl, parts.entropy, parts.clipped, logps)
 

@@ -13,7 +13,7 @@ import numpy as np
 from npc.adapters import get_adapter, set_adapter
 from npc.mlx import flat, mx
 from npc.models import base_weights, hash_arrays
-from rl.learner import Worker, gradient, turn_batch, turn_gradient
+from rl.learner import Worker, gradient, keep, turn_batch, turn_gradient
 from rl.optim import Optimizer
 
 # The largest |log π recomputed − log π sampled| that rounding explains, by the precision of the base weights
@@ -32,12 +32,14 @@ def prove(worker: Worker, job: dict[str, Any]) -> dict[str, float | str]:
     adapter = job["adapter"]
     found: dict[str, float | str] = {}
     brain = worker.policy.brain
+    if "credit" in job:
+        keep(worker, job["credit"])
     if not worker.turns:
         return {"skipped": "every group of this share was dead"}
     base_before = hash_arrays(base_weights(brain))
 
     # 1. what is recomputed is what was sampled, at τ and at the real batch shape, so the ratio is 1
-    now = gradient(worker, job)
+    now = gradient(worker, {"adapter": adapter})
     tolerance = TOLERANCE[flat(brain.model.parameters())["model.embed_tokens.weight"].dtype]
     found["worst_log_ratio"] = now.worst_ratio
     if not now.worst_ratio <= tolerance:

@@ -1,7 +1,7 @@
 """Builds the embedded model `nano` from scratch: `python -m rl.teach_base --out assets/models/nano`.
 
 What it is taught (`scenarios.lessons`): to recall a value by its name, to read an observation, to say what is so in
-it, and to carry out one step that is named. It is never shown an errand. Lessons use train seeds only.
+it, and to follow random orders. It is never shown an errand. Lessons use train seeds only.
 
 Loss is cross-entropy over the whole vocabulary on the answer tokens alone (with loss on all tokens, recall never
 came about). The learning rate warms up and falls by a cosine. Work is shared by worker processes; the result depends
@@ -21,16 +21,19 @@ from typing import Any
 import numpy as np
 
 import scenarios
-from npc.forward import MASKED, hidden_states, output_rows, prefix_kv
+from npc.forward import MASKED, hidden_states, prefix_kv
 from npc.llama import LlamaConfig
 from npc.mlx import flat, mx, nn, tree_unflatten
 from npc.models import Brain, create, load_folder, save_model
 from npc.policy import CUE
 from npc.tokenizer import TextTokenizer, build_nano_tokenizer
+from npc.weights import weights_of
+from rl.optim import Optimizer
 from rl.pool import Pool
 from scenarios import lessons
 
 SAVE_EVERY = 200
+OPTIMIZER_FILE = "optimizer.safetensors"
 # words that are in the vocabulary for games to come: boards, directions, numbers
 SPARE = ("up", "down", "left", "right", "row", "column", "put", "board", "score", "target", "merge", "empty", "of",
          "in", "and", "to", "the", "then", "north", "south", "east", "west", "open", "close", "lead", "trade",
@@ -53,7 +56,6 @@ class Setup:
     def __init__(self, model: dict[str, Any], seed: int, index: int) -> None:
         tokenizer = nano_tokenizer()
         self.brain = create(LlamaConfig.from_dict(model, "nano"), tokenizer, seed)
-        self.names = [name for name, _ in sorted(flat(self.brain.model.trainable_parameters()).items())]
         self.scenario = scenarios.get("fetch_item")
         self.prefix_ids = tokenizer.encode(self.scenario.prefix)
         self.words = tuple(w for w in dict.fromkeys(self.scenario.vocabulary) if w.isalpha())
@@ -127,22 +129,23 @@ def _gradient(state: dict[str, Any], job: dict[str, Any]) -> dict[str, Any]:
         made["setup"] = Setup(state["model"], state["seed"], job["index"] + 1000 * job["start"])
     setup: Setup = made["setup"]
     model = setup.brain.model
-    model.update(tree_unflatten([(name, mx.array(w)) for name, w in zip(setup.names, job["weights"], strict=True)]))
+    model.update(tree_unflatten([(name, mx.array(w)) for name, w in job["weights"].items()]))
     tokens, positions, mask, targets = setup.batch(job["rows"], job["recall"], job["questions"])
     rows, places = np.nonzero(targets >= 0)
     wanted = mx.array(targets[rows, places])
     at = mx.array(rows * targets.shape[1] + places)
 
     def loss(net: Any) -> tuple[mx.array, mx.array]:
-        prefix = prefix_kv(net, setup.prefix_ids) if job["recall"] < 1 else None
-        states = hidden_states(net, mx.array(tokens), mx.array(positions), mx.array(mask), prefix)
-        logits = states.reshape(-1, states.shape[-1])[at] @ output_rows(net).T
+        read = weights_of(net)
+        prefix = prefix_kv(read, setup.prefix_ids) if job["recall"] < 1 else None
+        states = hidden_states(read, mx.array(tokens), mx.array(positions), mx.array(mask), prefix)
+        logits = states.reshape(-1, states.shape[-1])[at] @ read.output.T
         losses = nn.losses.cross_entropy(logits, wanted)
         return losses.sum(), (mx.argmax(logits, axis=-1) == wanted).sum()
 
     (total, right), grads = nn.value_and_grad(model, loss)(model)
     named = flat(grads)
-    arrays = [np.array(named[name]) for name in setup.names]
+    arrays = {name: np.array(value) for name, value in named.items()}
     counts = {"right": right.item(), "count": len(rows), "tokens": int(tokens.size)}
     return {"loss": total.item(), "grads": arrays} | counts
 
@@ -156,16 +159,17 @@ def teach(args: argparse.Namespace) -> None:
         "tie_word_embeddings": True, "max_position_embeddings": 1024,
     }  # fmt: skip
     brain: Brain = create(LlamaConfig.from_dict(config, "nano"), nano_tokenizer(), args.seed)
-    start, optimizer = 0, _AdamW()
+    start, optimizer = 0, Optimizer(decay=0.01)
     if (out / "teaching.json").is_file() and args.resume:
         progress = json.loads((out / "teaching.json").read_text())
         brain = load_folder(out, "nano")
         start = progress["step"]
-        optimizer.load(out / "optimizer.npz")
+        optimizer.load(out / OPTIMIZER_FILE)
         print(f"resuming at step {start}", flush=True)
     names = [name for name, _ in sorted(flat(brain.model.trainable_parameters()).items())]
-    weights = [np.array(flat(brain.model.parameters())[name]) for name in names]
-    print(f"nano: {sum(w.size for w in weights) / 1e6:.2f} M parameters, vocabulary {config['vocab_size']}", flush=True)
+    weights = {name: np.array(flat(brain.model.parameters())[name]) for name in names}
+    size = sum(w.size for w in weights.values())
+    print(f"nano: {size / 1e6:.2f} M parameters, vocabulary {config['vocab_size']}", flush=True)
     began, losses, right, count, tokens = time.time(), 0.0, 0, 0, 0
     with Pool(args.workers, _setup, (config, args.seed, args.workers)) as pool:
         for step in range(start, args.steps):
@@ -174,8 +178,8 @@ def teach(args: argparse.Namespace) -> None:
                    "questions": args.questions, "start": start}  # fmt: skip
             shares = pool.map(_gradient, [job | {"index": index} for index in range(args.workers)])
             answered = sum(share["count"] for share in shares)
-            grads = [sum(share["grads"][i] for share in shares) / np.float32(answered) for i in range(len(names))]
-            optimizer.update(weights, grads, _rate(step, args))
+            grads = {n: sum(share["grads"][n] for share in shares) / np.float32(answered) for n in names}
+            weights, _ = optimizer.step(weights, grads, _rate(step, args))
             losses += sum(share["loss"] for share in shares)
             right += sum(share["right"] for share in shares)
             count += answered
@@ -186,9 +190,9 @@ def teach(args: argparse.Namespace) -> None:
                       f"minutes {(time.time() - began) / 60:.1f}", flush=True)  # fmt: skip
                 losses, right, count = 0.0, 0, 0
             if (step + 1) % SAVE_EVERY == 0 or step + 1 == args.steps:
-                brain.model.update(tree_unflatten([(n, mx.array(w)) for n, w in zip(names, weights, strict=True)]))
+                brain.model.update(tree_unflatten([(n, mx.array(w)) for n, w in weights.items()]))
                 save_model(brain, out)
-                optimizer.save(out / "optimizer.npz")
+                optimizer.save(out / OPTIMIZER_FILE)
                 (out / "teaching.json").write_text(json.dumps({"step": step + 1} | vars(args), indent=2) + "\n")
 
 
@@ -199,51 +203,15 @@ def _rate(step: int, args: argparse.Namespace) -> float:
     return args.rate * (0.05 + 0.95 * 0.5 * (1 + math.cos(math.pi * share)))
 
 
-class _AdamW:
-    """AdamW (0.9, 0.98) on NumPy arrays in place, gradients clipped to norm 1, weight decay on matrices only."""
-
-    def __init__(self) -> None:
-        self.step = 0
-        self.first: list[np.ndarray] = []
-        self.second: list[np.ndarray] = []
-
-    def update(self, weights: list[np.ndarray], grads: list[np.ndarray], rate: float, decay: float = 0.01) -> None:
-        if not self.first:
-            self.first = [np.zeros_like(w) for w in weights]
-            self.second = [np.zeros_like(w) for w in weights]
-        self.step += 1
-        norm = math.sqrt(sum(float((g * g).sum()) for g in grads))
-        scale = np.float32(min(1.0, 1.0 / (norm + 1e-6)))
-        for w, g, m, v in zip(weights, grads, self.first, self.second, strict=True):
-            g = g * scale
-            m += np.float32(0.1) * (g - m)
-            v += np.float32(0.02) * (g * g - v)
-            change = (m / (1 - 0.9**self.step)) / (np.sqrt(v / (1 - 0.98**self.step)) + 1e-8)
-            if w.ndim > 1:
-                change += decay * w
-            w -= np.float32(rate) * change.astype(np.float32)
-
-    def save(self, path: Path) -> None:
-        count = len(self.first)
-        arrays = {f"{i}": array for i, array in enumerate([*self.first, *self.second])}
-        np.savez(path, step=np.array(self.step), count=np.array(count), **arrays)  # type: ignore[arg-type]
-
-    def load(self, path: Path) -> None:
-        with np.load(path) as data:
-            self.step, count = int(data["step"]), int(data["count"])
-            self.first = [data[f"{i}"] for i in range(count)]
-            self.second = [data[f"{i + count}"] for i in range(count)]
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m rl.teach_base", description=__doc__.split("\n")[0])
     parser.add_argument("--out", default="assets/models/nano", help="folder for the model (default: %(default)s)")
-    parser.add_argument("--steps", type=int, default=6000)
+    parser.add_argument("--steps", type=int, default=1200, help="updates (default: %(default)s)")
     parser.add_argument("--rows", type=int, default=128, help="rows an update, over all workers")
     parser.add_argument("--questions", type=int, default=8, help="questions about one observation")
     parser.add_argument("--rate", type=float, default=2e-3)
     parser.add_argument("--warmup", type=int, default=100)
-    parser.add_argument("--recall-steps", type=int, default=500, help="updates of recall alone, before the lessons")
+    parser.add_argument("--recall-steps", type=int, default=300, help="updates of recall alone, before the lessons")
     parser.add_argument("--hidden", type=int, default=128)
     parser.add_argument("--layers", type=int, default=4)
     parser.add_argument("--heads", type=int, default=4)

@@ -24,15 +24,15 @@ import scenarios
 from npc.errors import NpcError
 from recorder import RecorderError
 from rl.checkpoints import CheckpointError, is_run
-from rl.command import CommandError, fail, options_from
+from rl.command import INTERRUPTED, CommandError, fail, options_from
 from rl.config import ConfigError, TrainConfig
 from rl.credit import CREDITS
+from rl.evaluation import plans_for
 from rl.policies import PolicyNameError, find_adapter
 from rl.pool import WorkerError
 from rl.proof import ProofError
 from scenarios.contract import ScenarioError, check_seed
 
-INTERRUPTED = 130
 SMOKE = {
     "updates": 2, "groups": 4, "group_size": 4, "validate_every": 2, "validation_episodes": 16, "test_episodes": 24,
 }  # fmt: skip
@@ -59,6 +59,7 @@ def arguments() -> argparse.ArgumentParser:
     learning.add_argument("--clip", type=float, help=f"ε of the ratio's clip (default: {defaults.clip})")
     learning.add_argument("--kl-weight", type=float, help=f"of the KL to the start (default: {defaults.kl_weight})")
     learning.add_argument("--credit", choices=CREDITS, help=f"how turns share the return (default: {defaults.credit})")
+    learning.add_argument("--trace", type=float, help=f"λ of the stage credit (default: {defaults.trace})")
     learning.add_argument("--tau", type=float, help=f"sampling temperature (default: {defaults.tau})")
     measuring = parser.add_argument_group("measuring and machine")
     measuring.add_argument("--validate-every", type=int, help=f"updates (default: {defaults.validate_every})")
@@ -79,10 +80,12 @@ def config_from(args: argparse.Namespace) -> TrainConfig:
     adapter = find_adapter(model, args.adapter or scenario.name)
     config = TrainConfig(scenario=scenario.name, model=model, adapter=adapter, options=options, seed=args.seed)
     config = replace(config, **(SMOKE if args.smoke else {}))
-    fields = ("updates", "groups", "group_size", "passes", "rate", "clip", "kl_weight", "credit", "tau",
+    fields = ("updates", "groups", "group_size", "passes", "rate", "clip", "kl_weight", "credit", "trace", "tau",
               "validate_every", "validation_episodes", "test_episodes", "workers")  # fmt: skip
     config = replace(config, **{name: getattr(args, name) for name in fields if getattr(args, name) is not None})
     config.check()
+    for split, count in (("test", config.test_episodes), ("validation", config.validation_episodes)):
+        plans_for(scenario, split, count, options)  # says so where there are not that many seeds
     named = f"{config}{time.time_ns()}{os.getpid()}"
     return replace(config, run_id=hashlib.blake2b(named.encode(), digest_size=6).hexdigest())
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,17 +18,30 @@ from npc.adapters import attach, get_adapter, load_adapter, save_adapter, set_ad
 from npc.models import Brain, load
 from rl.checkpoints import Tree, read_run, write_atomically, write_run
 from rl.config import TrainConfig, from_run
+from rl.credit import advantages, stage_advantages
 from rl.evaluation import plans_for, play_all, score
-from rl.learner import Gradient, Settings, Share, collect, gradient, set_up
+from rl.learner import Gradient, Settings, collect, gradient, set_up
 from rl.logbook import Author, Logbook
 from rl.optim import Optimizer
 from rl.pool import LocalPool, Pool
 from rl.proof import prove
-from rl.rollout import Episode, Plan, uniform
+from rl.rollout import FAILED, Episode, Plan, uniform
 from rl.statistics import paired_difference
+from rl.values import Values
 
 START = "start"  # the node that holds the adapter the run began with
 Say = Callable[[str], None]
+
+
+STATES = ("live", "dead", "failed")  # of a group
+
+
+@dataclass(frozen=True)
+class Credit:
+    """An episode's advantages, None where its group is dead or failed."""
+
+    state: str
+    advantage: np.ndarray | None
 
 
 class Trainer:
@@ -41,6 +55,7 @@ class Trainer:
         self.options = self.scenario.resolve_options(config.options)
         self.tree = Tree(out / "checkpoints")
         self.optimizer = Optimizer()
+        self.values = Values()
         self.brain = _start_brain(config)
         self.adapter = {name: np.array(value) for name, value in get_adapter(self.brain).items()}
         self.update = 0
@@ -53,8 +68,8 @@ class Trainer:
         else:
             write_run(out, msgspec.to_builtins(config))
             self._save(START, None, {})
-        settings = Settings(config.scenario, config.model, config.rank, config.scale, config.tau, config.credit,
-                            config.clip, config.kl_weight)  # fmt: skip
+        settings = Settings(config.scenario, config.model, config.rank, config.scale, config.tau, config.clip,
+                            config.kl_weight)  # fmt: skip
         args = (settings, config.adapter)
         self.pool = Pool(config.workers, set_up, args) if config.workers > 1 else LocalPool(set_up, args)
         self.log = Logbook(out / "episodes.b22", self.scenario, "python -m rl.train", config.run_id, append=resume)
@@ -98,8 +113,7 @@ class Trainer:
         began = time.perf_counter()
         found: dict[str, Any] = {}
         for name in ("random", "teacher", "oracle"):
-            plans = plans_for(self.scenario, "test", self.config.test_episodes, self.options)
-            episodes = play_all(self.pool, plans, {"policy": name, "greedy": False})
+            episodes = play_all(self.pool, self._plans("test"), {"policy": name, "greedy": False})
             self.log.add(episodes, Author(name), "test", "test", update=0, attempt=self.attempt)
             found[name] = score(episodes)
         sampled, greedy = self._test("before")
@@ -133,19 +147,21 @@ class Trainer:
     def _one_update(self) -> None:
         began = time.perf_counter()
         number = self.update + 1
-        shares = self._collect(number)
-        episodes = [episode for share in shares for episode in share.episodes]
-        live = sum(share.live_episodes for share in shares)
+        shares, play_s = self._collect(number)
+        episodes = [episode for share in shares for episode in share]
+        credit = self._credit(episodes)
+        live = sum(c.advantage is not None for c in credit)
+        jobs = [{"adapter": self.adapter, "credit": [c.advantage for c in part]} for part in _parts(credit, shares)]
         if number == 1 and live:
-            found = self.pool.map(prove, [{"adapter": self.adapter}] * len(shares))
+            found = self.pool.map(prove, jobs)
             self.say("self-proof: " + ", ".join(f"{k} {v:.1e}" if isinstance(v, float) else str(v)
                                                 for k, v in found[0].items()))  # fmt: skip
         rate = self._rate(number)
         sums: Gradient | None = None
         norm = 0.0
         if live:
-            for _ in range(self.config.passes):
-                parts = self.pool.map(gradient, [{"adapter": self.adapter}] * len(shares))
+            for again in range(self.config.passes):
+                parts = self.pool.map(gradient, [{"adapter": self.adapter}] * len(jobs) if again else jobs)
                 mean = {name: sum(p.arrays[name] for p in parts if name in p.arrays) / np.float32(live)
                         for name in self.adapter}  # fmt: skip
                 self.adapter, norm = self.optimizer.step(self.adapter, mean, rate)
@@ -154,7 +170,7 @@ class Trainer:
         self.episodes += len(episodes)
         set_adapter(self.brain, self.adapter)
         self.log.add(episodes, self._author(f"u{number - 1}"), "train", "train", self.prefix_hash, number, self.attempt)
-        line = self._line(number, episodes, shares, sums, live, rate, norm)
+        line = self._line(number, episodes, credit, play_s, sums, live, rate, norm)
         if number % self.config.validate_every == 0 or number == self.config.updates:
             line["validation"] = self._validate()
         line["wall_s"] = time.perf_counter() - began
@@ -173,8 +189,8 @@ class Trainer:
                 why = episode.error.splitlines()[-1]
                 self.say(f"a failed episode (seed {episode.plan.seed}) dropped its group: {why}")
 
-    def _collect(self, number: int) -> list[Share]:
-        """Plays this update's groups: each worker takes whole groups."""
+    def _collect(self, number: int) -> tuple[list[list[Episode]], float]:
+        """Plays this update's groups: each worker takes whole groups. The episodes by worker, and the seconds."""
         seeds = self.scenario.splits["train"]
         shares: list[list[Plan]] = [[] for _ in range(min(self.pool.workers, self.config.groups))]
         for group in range(self.config.groups):
@@ -184,7 +200,36 @@ class Trainer:
                 Plan(seed, self.options, name, f"{self.config.seed}/{number}/{group}/{member}")
                 for member in range(self.config.group_size)
             ]
-        return self.pool.map(collect, [{"adapter": self.adapter, "plans": plans} for plans in shares])
+        played = self.pool.map(collect, [{"adapter": self.adapter, "plans": plans} for plans in shares])
+        return [episodes for episodes, _ in played], max(seconds for _, seconds in played)
+
+    def _credit(self, episodes: list[Episode]) -> list[Credit]:
+        """What every episode's turns are worth learning from, in the order of `episodes`."""
+        groups: dict[str, list[int]] = {}
+        for i, episode in enumerate(episodes):
+            groups.setdefault(episode.plan.group, []).append(i)
+        rewards = [np.array([turn.reward for turn in episode.turns]) for episode in episodes]
+        credit: list[Credit] = [Credit("dead", None)] * len(episodes)
+        by_group = "turn" if self.config.credit == "stage" else self.config.credit
+        for members in groups.values():
+            if any(episodes[i].ended == FAILED for i in members):
+                for i in members:
+                    credit[i] = Credit("failed", None)
+                continue
+            found = advantages([rewards[i] for i in members], by_group)
+            if found is not None:
+                for i, advantage in zip(members, found, strict=True):
+                    credit[i] = Credit("live", advantage)
+        good = [i for i, c in enumerate(credit) if c.state != "failed"]
+        if self.config.credit == "stage" and any(c.state == "live" for c in credit):
+            keys = [[self.scenario.credit_key(turn.observation) for turn in episodes[i].turns] for i in good]
+            self.values.learn(keys, [rewards[i] for i in good])
+            live = [credit[i].state == "live" for i in good]
+            staged = stage_advantages([rewards[i] for i in good], keys, self.values, self.config.trace, live)
+            for i, advantage, alive in zip(good, staged, live, strict=True):
+                if alive:
+                    credit[i] = Credit("live", advantage)
+        return credit
 
     def _rate(self, number: int) -> float:
         """Linear warm-up, then a cosine that ends at a tenth."""
@@ -193,21 +238,20 @@ class Trainer:
         share = (number - self.config.warmup - 1) / max(1, self.config.updates - self.config.warmup)
         return self.config.rate * (0.1 + 0.9 * 0.5 * (1 + math.cos(math.pi * share)))
 
-    def _line(self, number: int, episodes: list[Episode], shares: list[Share], sums: Gradient | None, live: int,
-              rate: float, norm: float) -> dict[str, Any]:  # fmt: skip
+    def _line(self, number: int, episodes: list[Episode], credit: list[Credit], play_s: float, sums: Gradient | None,
+              live: int, rate: float, norm: float) -> dict[str, Any]:  # fmt: skip
         good = [episode for episode in episodes if not episode.error]
         rewards = np.array([episode.reward for episode in good])
         turns = sum(len(episode.turns) for episode in episodes)
         tokens = sum(len(turn.prompt_ids) + len(turn.sampled_ids) for e in episodes for turn in e.turns)
-        play_s = max(share.play_s for share in shares)
+        in_groups = {state: sum(c.state == state for c in credit) // self.config.group_size for state in STATES}
         mean = (lambda value: value / live) if live else (lambda value: None)
         line: dict[str, Any] = {
             "update": number, "attempt": self.attempt, "episodes": self.episodes,
             "success": sum(e.success for e in good) / max(1, len(good)),
             "reward": float(rewards.mean()) if good else None,
             "reward_std": float(rewards.std()) if good else None,
-            "dead_groups": sum(share.dead_groups for share in shares),
-            "failed_groups": sum(share.failed_groups for share in shares),
+            "dead_groups": in_groups["dead"], "failed_groups": in_groups["failed"],
             "turns_per_episode": turns / len(episodes), "learning_rate": rate, "gradient_norm": norm,
             "turns_per_s_rollout": turns / play_s, "tokens_per_s_rollout": tokens / play_s, "validation": None,
         }  # fmt: skip
@@ -220,11 +264,16 @@ class Trainer:
             "turns_per_s_train": sums.turns / sums.train_s, "tokens_per_s_train": sums.tokens / sums.train_s,
         }  # fmt: skip
 
+    def _plans(self, split: str) -> list[Plan]:
+        """One episode on each held-out seed; every policy of this run meets them with the same dice."""
+        count = self.config.test_episodes if split == "test" else self.config.validation_episodes
+        return plans_for(self.scenario, split, count, self.options, f"{self.config.seed}/")
+
     # -- measuring --------------------------------------------------------------------------------------------
 
     def _test(self, when: str) -> tuple[list[Episode], list[Episode]]:
         """The present adapter on the test seeds, sampled and greedy."""
-        plans = plans_for(self.scenario, "test", self.config.test_episodes, self.options, f"{self.config.seed}/")
+        plans = self._plans("test")
         both = []
         for greedy in (False, True):
             episodes = play_all(self.pool, plans, {"adapter": self.adapter, "greedy": greedy})
@@ -235,9 +284,7 @@ class Trainer:
 
     def _validate(self) -> float:
         """Sampled success on the validation seeds."""
-        plans = plans_for(self.scenario, "validation", self.config.validation_episodes, self.options,
-                          f"{self.config.seed}/")  # fmt: skip
-        episodes = play_all(self.pool, plans, {"adapter": self.adapter, "greedy": False})
+        episodes = play_all(self.pool, self._plans("validation"), {"adapter": self.adapter, "greedy": False})
         self.log.add(episodes, self._author(f"u{self.update}"), "validation", "validation", self.prefix_hash,
                      self.update, self.attempt)  # fmt: skip
         return score(episodes)["success"]
@@ -260,7 +307,7 @@ class Trainer:
         facts = {
             "update": self.update, "parent": parent, "episodes": self.episodes, "attempt": self.attempt,
             "metrics": metrics, "best": list(self.best) if math.isfinite(self.best[0]) else None,
-            "random_state": {"seed": self.config.seed, "next_update": self.update + 1},
+            "random_state": {"seed": self.config.seed, "next_update": self.update + 1}, "values": self.values.sums,
         }  # fmt: skip
 
         def write(folder: Path) -> None:
@@ -280,8 +327,12 @@ class Trainer:
         """Takes up the run at its last checkpoint; what was done after it is abandoned, and stays in the log."""
         last = self.tree.names()[-1]
         facts = self.tree.read(last)
-        self.update, self.episodes, self.attempt = facts["update"], facts["episodes"], facts["attempt"] + 1
+        self.update, self.episodes = facts["update"], facts["episodes"]
+        tried = self.out / "attempt"
+        self.attempt = int(tried.read_text(encoding="utf-8")) + 1 if tried.is_file() else 1
+        write_atomically(tried, f"{self.attempt}\n")
         self.adapter = self._read_adapter(last)
+        self.values.sums = facts["values"]
         if self.update:
             self.optimizer.load(self.tree.folder(last) / "optimizer.safetensors")
         baseline = self.out / "baseline.json"
@@ -342,3 +393,12 @@ def _add(parts: list[Gradient]) -> Gradient:
         sum(p.clipped for p in parts), max(p.worst_ratio for p in parts), sum(p.turns for p in parts),
         sum(p.tokens for p in parts), max(p.train_s for p in parts),
     )  # fmt: skip
+
+
+def _parts(credit: Sequence[Credit], shares: Sequence[Sequence[Episode]]) -> list[list[Credit]]:
+    """`credit` cut into the pieces that belong to each worker's share."""
+    parts, start = [], 0
+    for share in shares:
+        parts.append(list(credit[start : start + len(share)]))
+        start += len(share)
+    return parts

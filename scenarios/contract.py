@@ -89,6 +89,10 @@ class Scenario(ABC):
     def observation(self, state: Any) -> str:
         """The per-turn text: all that the policy is given besides the prefix and the legal phrases."""
 
+    def credit_key(self, observation: str) -> tuple[str, ...]:
+        """The stage that an observation shows, from coarse to fine, for credit by stage. Without one, all are alike."""
+        return ()
+
     @abstractmethod
     def legal(self, state: Any) -> tuple[str, ...]:
         """The legal phrases; a function of the observation alone."""

@@ -164,6 +164,9 @@ class FetchItem(Scenario):
             return "success"
         return "turn_cap" if state.state.turn >= state.state.turn_cap else None
 
+    def credit_key(self, observation: str) -> tuple[str, ...]:
+        return _stage(parse_observation(observation))
+
     def oracle(self, state: World) -> str:
         return _oracle(state)
 
@@ -199,6 +202,19 @@ def _potential(state: World) -> dict[str, float]:
 def _carried_by(state: World, name: str) -> bool:
     person = state.person(name)
     return person is not None and person.carries == state.state.errand.item
+
+
+def _stage(seen: Observation) -> tuple[str, ...]:
+    """How far the errand is: what is in hand, what is known of the item and the asker, how much time is left."""
+    near = (*seen.people, *seen.asked)
+    hand = "it" if seen.hold == seen.goal_item else "free" if seen.hold == NOTHING else "wrong"
+    asker = "here" if seen.goal_person in near else "unknown" if seen.asker == UNKNOWN else "known"
+    item = "unknown" if seen.item == UNKNOWN else "known"
+    if seen.goal_item in seen.items or seen.item in near:
+        item = "here"
+    about = f"asker {asker}" if hand == "it" else f"item {item}"
+    search = f"{'someone' if seen.people else 'nobody'} to ask"
+    return hand, about, f"{seen.left // 4}", search
 
 
 def _oracle(state: World) -> str:

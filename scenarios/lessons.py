@@ -1,9 +1,11 @@
 """Lessons about the village's language, from which the embedded model is taught before it ever runs an errand.
 
-A lesson is a text and questions about it. None of them says what a runner of errands should do: they teach to read an
-observation ("say item" → "dock"), to tell what is so in it ("is goal here" → "no"), and to carry out one step that is
-named ("order item do" → "go to the dock"). Behind the bare cue any legal phrase follows, each as likely as the next.
-Recall lessons are rows of names with their values, asked again in another order.
+A lesson is a text and questions about it. They teach to read an observation ("say item" → "dock"), to tell what is so
+in it ("is goal here" → "no"), and to follow orders: an order is a list of steps, and the first of them that can be
+done now is done ("order take item ask do" → "ask Nell"). Lists are short, and their steps and their order are random:
+none of them says how an errand is run. Behind the bare cue stands, half of the time, what some random order would
+bring about, else any legal phrase: an untaught model wanders. Recall lessons are rows of names with their values,
+asked again in another order.
 """
 
 from __future__ import annotations
@@ -19,7 +21,8 @@ from game.sim.observation import NOTHING, OUTCOME_KINDS, ROAD, UNKNOWN, Observat
 from scenarios.contract import Scenario
 
 QUESTION_WORDS = ("say", "is", "order", "yes", "no", "known", "do")
-ORDERS = ("item", "asker", "unseen", "take", "give", "ask", "drop", "wait")
+ORDERS = ("give", "bring", "asker", "take", "item", "ask", "unseen", "drop", "wait")
+LONGEST_ORDER = 4
 
 
 class Lesson(msgspec.Struct, frozen=True):
@@ -69,10 +72,10 @@ def imagined(dice: random.Random) -> Observation:
     )  # fmt: skip
 
 
-def questions_about(seen: Observation, dice: random.Random, orders: bool = True) -> list[tuple[str, str]]:
-    """Everything that can be asked about an observation, with its answer."""
+def reading_questions(seen: Observation) -> list[tuple[str, str]]:
+    """What can be read off an observation."""
     near = (*seen.people, *seen.asked)
-    asked: list[tuple[str, str]] = [
+    return [
         ("say item", seen.item), ("say asker", seen.asker), ("say hold", seen.hold), ("say at", seen.place),
         ("say goal", f"{seen.goal_item} {seen.goal_person}"), ("say last", seen.last),
         ("is goal here", _yes(seen.goal_item in seen.items)), ("is goal hold", _yes(seen.hold == seen.goal_item)),
@@ -83,43 +86,61 @@ def questions_about(seen: Observation, dice: random.Random, orders: bool = True)
         ("say with", seen.people[0] if seen.people else NOTHING),
         ("say unseen", seen.unseen[0] if seen.unseen else NOTHING),
     ]  # fmt: skip
-    if orders:
-        asked += [(f"order {name} do", action.phrase()) for name, action in _orders(seen, dice)]
-    return asked
 
 
-def _orders(seen: Observation, dice: random.Random) -> list[tuple[str, Action]]:
-    """Single steps that are legal now, each under the name by which it is ordered."""
-    named: list[tuple[str, Action]] = [("wait", Action("wait"))]
-    if seen.item in PLACES and seen.item != seen.place:
-        named.append(("item", Action("go", place=seen.item)))
+def steps(seen: Observation) -> dict[str, Action]:
+    """The steps that can be done now, by the words that order them."""
+    near = (*seen.people, *seen.asked)
+    found = {"wait": Action("wait")}
+    if seen.hold == seen.goal_item and seen.goal_person in near:
+        found["give"] = Action("give", item=seen.hold, person=seen.goal_person)
     if seen.asker in PLACES and seen.asker != seen.place:
-        named.append(("asker", Action("go", place=seen.asker)))
-    if seen.unseen:
-        named.append(("unseen", Action("go", place=seen.unseen[0])))
+        found["asker"] = Action("go", place=seen.asker)
+        if seen.hold == seen.goal_item:
+            found["bring"] = found["asker"]
     if seen.hold == NOTHING and seen.goal_item in seen.items:
-        named.append(("take", Action("take", item=seen.goal_item)))
-    if seen.hold != NOTHING and seen.goal_person in (*seen.people, *seen.asked):
-        named.append(("give", Action("give", item=seen.hold, person=seen.goal_person)))
+        found["take"] = Action("take", item=seen.goal_item)
+    if seen.item in near:
+        found["item"] = Action("ask", person=seen.item)
+    elif seen.item in PLACES and seen.item != seen.place:
+        found["item"] = Action("go", place=seen.item)
     if seen.people:
-        named.append(("ask", Action("ask", person=seen.people[0])))
-    if seen.hold != NOTHING and seen.place != ROAD:
-        named.append(("drop", Action("drop", item=seen.hold)))
-    legal = legal_actions(seen)
-    for action in dice.sample(legal, min(2, len(legal))):
-        word = action.place or action.person or action.item or "wait"
-        if action.verb in ("go", "take", "ask"):
-            named.append((word, action))
-    return named
+        found["ask"] = Action("ask", person=seen.people[0])
+    if seen.unseen:
+        found["unseen"] = Action("go", place=seen.unseen[0])
+    if seen.hold not in (NOTHING, seen.goal_item) and seen.place != ROAD:
+        found["drop"] = Action("drop", item=seen.hold)
+    return found
+
+
+def order(seen: Observation, dice: random.Random) -> tuple[str, str]:
+    """A random order that can be followed now, and the phrase that follows it."""
+    can = steps(seen)
+    while True:
+        names = dice.sample(ORDERS, dice.randint(1, LONGEST_ORDER))
+        first = next((name for name in names if name in can), None)
+        if first is not None:
+            return " ".join(names), can[first].phrase()
+
+
+def named_step(seen: Observation, dice: random.Random) -> tuple[str, str]:
+    """An order that names its place, person or item: "order mill do" → "go to the mill"."""
+    action = dice.choice([action for action in legal_actions(seen) if action.verb in ("go", "take", "ask")])
+    return action.place or action.item or action.person, action.phrase()
 
 
 def lesson(seen: Observation, dice: random.Random, count: int) -> Lesson:
-    """`count` questions about an observation, the bare cue now and then among them."""
-    questions = questions_about(seen, dice)
-    chosen = dice.sample(questions, min(count, len(questions)))
-    if dice.random() < 0.3:
-        chosen[0] = ("do", dice.choice(legal_actions(seen)).phrase())
-    return Lesson(seen.text(), tuple(chosen))
+    """`count` questions about an observation: half reading, half orders, and one behind the bare cue."""
+    reading = count // 2
+    questions = dice.sample(reading_questions(seen), reading)
+    for _ in range(count - reading - 2):
+        names, phrase = order(seen, dice)
+        questions.append((f"order {names} do", phrase))
+    name, phrase = named_step(seen, dice)
+    questions.append((f"order {name} do", phrase))
+    wander = dice.random() < 0.5
+    questions.append(("do", dice.choice(legal_actions(seen)).phrase() if wander else order(seen, dice)[1]))
+    return Lesson(seen.text(), tuple(questions))
 
 
 def recall_row(words: tuple[str, ...], dice: random.Random, pairs: int) -> list[tuple[str, str]]:

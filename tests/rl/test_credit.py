@@ -1,0 +1,60 @@
+"""Advantages against values worked out by hand."""
+
+import math
+
+import numpy as np
+import pytest
+
+from rl.credit import advantages, episode_advantages
+
+
+def test_episode_advantages_by_hand():
+    # returns 1, 0, 0: mean 1/3, deviations 2/3, -1/3, -1/3, variance (4+1+1)/9/2 = 1/3
+    std = math.sqrt(1 / 3)
+    found = episode_advantages(np.array([1.0, 0.0, 0.0]))
+    assert found == pytest.approx([2 / 3 / (std + 1e-4), -1 / 3 / (std + 1e-4), -1 / 3 / (std + 1e-4)])
+
+
+def test_episode_credit_is_the_same_for_all_turns_of_an_episode():
+    rewards = [np.array([0.0, 1.0]), np.array([0.0, 0.0, 0.0])]
+    # returns 1 and 0: mean 1/2, std with ddof 1 = sqrt(1/2)
+    size = 0.5 / (math.sqrt(0.5) + 1e-4)
+    first, second = advantages(rewards, "episode")
+    assert first == pytest.approx([size, size])
+    assert second == pytest.approx([-size, -size, -size])
+
+
+def test_turn_credit_by_hand():
+    # returns-to-go: [1, 1] and [0.5, 0.5, 0]; a sibling that has ended counts with 0 at turn 2
+    rewards = [np.array([0.0, 1.0]), np.array([0.0, 0.5, 0.0])]
+    scale = math.sqrt(0.125) + 1e-4  # returns 1 and 0.5: deviations 0.25, variance 0.125
+    first, second = advantages(rewards, "turn")
+    assert first == pytest.approx([0.25 / scale, 0.25 / scale])
+    assert second == pytest.approx([-0.25 / scale, -0.25 / scale, 0.0])
+
+
+def test_turn_credit_blames_only_what_follows():
+    """A reward before a turn is not that turn's merit."""
+    rewards = [np.array([1.0, 0.0]), np.array([0.0, 0.0])]
+    first, second = advantages(rewards, "turn")
+    assert first[0] > 0 > second[0]
+    assert first[1] == second[1] == 0.0
+
+
+@pytest.mark.parametrize("credit", ["episode", "turn"])
+@pytest.mark.parametrize("value", [0.0, 1.0, 0.1 + 0.2])
+def test_dead_groups_teach_nothing(credit, value):
+    rewards = [np.array([0.0, value]), np.array([value, 0.0])]
+    assert advantages(rewards, credit) is None
+
+
+def test_unknown_credit_is_refused():
+    with pytest.raises(ValueError, match="credit 'luck'"):
+        advantages([np.array([1.0]), np.array([0.0])], "luck")
+
+
+def test_longer_episodes_do_not_move_the_baseline():
+    """The mean is over episodes, not over turns."""
+    short = [np.array([1.0]), np.array([0.0])]
+    long = [np.array([0.0] * 9 + [1.0]), np.array([0.0])]
+    assert advantages(short, "episode")[0][0] == pytest.approx(advantages(long, "episode")[0][0])

@@ -1,0 +1,232 @@
+"""The whole loop, small: steps, dead batches, resuming, bad input, and what a run leaves behind."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import rl.trainer as trainer_module
+from npc.mlx import mx
+from recorder import Reader
+from rl.config import TrainConfig
+from rl.policies import find_adapter
+from rl.train import main
+from rl.trainer import Trainer
+
+TIMES = {"wall_s", "turns_per_s_rollout", "tokens_per_s_rollout", "turns_per_s_train", "tokens_per_s_train", "attempt"}
+
+
+def small(updates: int = 2, **how) -> TrainConfig:
+    return TrainConfig(
+        scenario="fetch_item", model="nano", adapter=find_adapter("nano", "fetch_item"), updates=updates, groups=2,
+        group_size=4, validate_every=1, validation_episodes=8, test_episodes=8, workers=1, run_id="test", **how,
+    )  # fmt: skip
+
+
+def started(out: Path, config: TrainConfig, resume: bool = False) -> Trainer:
+    out.mkdir(exist_ok=True)
+    return Trainer(out, config, lambda line: None, resume)
+
+
+def run(out: Path, config: TrainConfig, resume: bool = False) -> dict:
+    trainer = started(out, config, resume)
+    try:
+        return trainer.run()
+    finally:
+        trainer.close()
+
+
+def adapter_of(out: Path, node: str) -> dict[str, bytes]:
+    tensors = mx.load(str(out / "checkpoints" / node / "adapters.safetensors"))
+    return {name: np.array(value).tobytes() for name, value in tensors.items()}
+
+
+def metrics_of(out: Path) -> list[dict]:
+    lines = [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
+    return [{name: value for name, value in line.items() if name not in TIMES} for line in lines]
+
+
+@pytest.fixture(scope="module")
+def straight(tmp_path_factory) -> tuple[Path, dict]:
+    out = tmp_path_factory.mktemp("straight") / "run"
+    return out, run(out, small())
+
+
+def test_a_run_leaves_what_it_promises(straight):
+    out, summary = straight
+    for name in ("summary.json", "metrics.jsonl", "episodes.b22", "run.toml", "checkpoints/head"):
+        assert (out / name).is_file(), name
+    for name in ("baseline", "trained"):
+        assert {"success", "ci_low", "ci_high", "n", "mean_reward", "mean_turns"} <= set(summary[name])
+    for name in ("scenario", "model", "seed", "random", "teacher", "oracle", "episodes", "updates", "wall_s",
+                 "kl_final", "adapter"):  # fmt: skip
+        assert name in summary, name
+    assert summary["episodes"] == 16
+    assert Path(summary["adapter"]).is_dir()
+    assert json.loads((out / "summary.json").read_text()) == summary
+
+
+def test_every_episode_is_in_the_log_and_splits_do_not_mix(straight):
+    out, _ = straight
+    with Reader(out / "episodes.b22") as log:
+        episodes = list(log.episodes())
+    count = {}
+    for episode in episodes:
+        assert episode.end is not None
+        count[episode.begin.purpose] = count.get(episode.begin.purpose, 0) + 1
+        low, high = {"train": (0, 10**6), "validation": (10**6, 10**6 + 10**4), "test": (2 * 10**6, 2 * 10**6 + 500)}[
+            episode.begin.split
+        ]
+        assert low <= episode.begin.seed < high
+    # three rules, and before and after sampled and greedy, on 8 test seeds
+    assert count == {"test": 24, "test before": 16, "test after": 16, "validation": 24, "train": 16}
+    groups = [e.begin.group for e in episodes if e.begin.purpose == "train"]
+    assert len(set(groups)) == 4
+    assert all(e.begin.group_size == 4 for e in episodes if e.begin.purpose == "train")
+
+
+def test_two_updates_straight_equal_one_a_stop_and_another(straight, tmp_path):
+    out, summary = straight
+    halted = tmp_path / "run"
+    trainer = started(halted, small())
+    trainer._baselines()
+    trainer._one_update()
+    trainer.close()
+    again = run(halted, small(), resume=True)
+    for node in ("u0001", "u0002"):
+        assert adapter_of(halted, node) == adapter_of(out, node)
+    assert metrics_of(halted) == metrics_of(out)
+    assert again["trained"] == summary["trained"]
+    assert (halted / "checkpoints/head").read_text() == (out / "checkpoints/head").read_text()
+
+
+def test_a_kill_between_log_and_checkpoint_is_told_apart_by_attempt(straight, tmp_path):
+    """The log keeps what was abandoned; the checkpoints are those of the straight run."""
+    out, _ = straight
+    halted = tmp_path / "run"
+    trainer = started(halted, small())
+    trainer._baselines()
+    trainer._one_update()
+    trainer._one_update()
+    trainer.close()
+    shutil.rmtree(halted / "checkpoints/u0002")
+    run(halted, small(), resume=True)
+    assert adapter_of(halted, "u0002") == adapter_of(out, "u0002")
+    assert metrics_of(halted) == metrics_of(out)
+    with Reader(halted / "episodes.b22") as log:
+        groups = {}
+        for episode in log.episodes(attempts="all"):
+            if episode.begin.purpose == "train" and episode.begin.update == 2:
+                groups.setdefault(episode.begin.attempt, set()).add(episode.begin.group)
+    assert set(groups) == {0, 1}
+    assert not groups[0] & groups[1]
+
+
+@pytest.mark.parametrize("credit", ["stage", "turn", "episode"])
+def test_an_all_dead_batch_makes_no_step(tmp_path, monkeypatch, credit):
+    monkeypatch.setattr(trainer_module, "advantages", lambda rewards, credit: None)
+    trainer = started(tmp_path / "run", small(updates=1, credit=credit))
+    before = {name: value.tobytes() for name, value in trainer.adapter.items()}
+    monkeypatch.setattr(trainer.optimizer, "step", lambda *a: pytest.fail("the optimizer stepped on a dead batch"))
+    trainer._baselines()
+    trainer._one_update()
+    trainer.close()
+    assert {name: value.tobytes() for name, value in trainer.adapter.items()} == before
+    line = trainer.metrics[-1]
+    assert line["dead_groups"] == 2
+    assert line["kl"] is None
+    assert line["loss"] is None
+
+
+def test_the_head_is_the_best_validated_node(straight):
+    out, summary = straight
+    scores = {"start": json.loads((out / "baseline.json").read_text())["validation"]}
+    scores |= {f"u{line['update']:04d}": line["validation"] for line in metrics_of(out)}
+    assert scores[summary["head"]] == max(scores.values())
+
+
+BAD = [
+    (["--scenario", "fetch_itm"], "did you mean 'fetch_item'"),
+    (["--scenario", "fetch_item", "--option", "difficulty=9"], "difficulty='9'"),
+    (["--scenario", "fetch_item", "--option", "speed=1"], "no option 'speed'"),
+    (["--scenario", "fetch_item", "--option", "difficulty"], "KEY=VALUE"),
+    (["--scenario", "fetch_item", "--seed", "-1"], "seed -1"),
+    (["--scenario", "fetch_item", "--seed", str(2**63)], "a seed is a whole number"),
+    (["--scenario", "fetch_item", "--adapter", "nowhere"], "adapter 'nowhere'"),
+    (["--scenario", "fetch_item", "--model", "nowhere"], "nowhere"),
+    (["--scenario", "fetch_item", "--groups", "0"], "--groups 0"),
+    (["--scenario", "fetch_item", "--test-episodes", "501"], "500 seeds"),
+    (["--scenario", "fetch_item", "--out", "/proc/run"], "can't write there"),
+    (["--resume", "nowhere"], "no run.toml"),
+    ([], "--scenario is missing"),
+]
+
+
+@pytest.mark.parametrize(("args", "says"), BAD)
+def test_bad_input_gets_one_line_and_exit_code_2(args, says, capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert main(args) == 2
+    said = capsys.readouterr().err
+    assert says in said
+    assert said.count("\n") == 1
+    assert not any(tmp_path.rglob("run.toml"))
+
+
+def broken(folder: Path, how: str) -> Path:
+    """A copy of the shipped adapter with one thing wrong."""
+    shutil.copytree(find_adapter("nano", "fetch_item"), folder)
+    weights = folder / "adapters.safetensors"
+    config = json.loads((folder / "adapter_config.json").read_text())
+    provenance = json.loads((folder / "provenance.json").read_text())
+    if how == "truncated":
+        weights.write_bytes(weights.read_bytes()[:-100])
+    elif how == "missing tensor":
+        tensors = mx.load(str(weights))
+        tensors.pop(sorted(tensors)[0])
+        mx.save_safetensors(str(weights), tensors)
+    elif how == "wrong rank":
+        config["lora_parameters"]["rank"] += 1
+        (folder / "adapter_config.json").write_text(json.dumps(config))
+    elif how == "wrong base":
+        provenance["base_hash"] = "0" * 32
+        (folder / "provenance.json").write_text(json.dumps(provenance))
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("how", "says"),
+    [("truncated", "copy the file again"), ("missing tensor", "is missing"), ("wrong rank", "shape"),
+     ("wrong base", "base_hash")],
+)  # fmt: skip
+def test_a_bad_adapter_gets_one_line_and_exit_code_2(how, says, capsys, tmp_path):
+    adapter = broken(tmp_path / "adapter", how)
+    code = main(["--scenario", "fetch_item", "--adapter", str(adapter), "--out", str(tmp_path / "run")])
+    said = capsys.readouterr().err
+    assert code == 2
+    assert says in said
+    assert said.count("\n") == 1
+    assert not (tmp_path / "run/run.toml").exists()
+
+
+def test_a_folder_with_a_run_in_it_is_left_alone(straight, capsys):
+    out, _ = straight
+    before = (out / "summary.json").read_bytes()
+    assert main(["--scenario", "fetch_item", "--out", str(out)]) == 2
+    assert "--resume" in capsys.readouterr().err
+    assert (out / "summary.json").read_bytes() == before
+
+
+def test_smoke_ends_well_in_a_process_of_its_own(tmp_path):
+    """The command as a newcomer types it, workers and all."""
+    command = [sys.executable, "-m", "rl.train", "--scenario", "fetch_item", "--smoke", "--json", "--out", "run"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    summary = json.loads(done.stdout.splitlines()[-1])
+    assert summary["updates"] == 2
+    assert (tmp_path / "run/report.html").stat().st_size > 10_000
