@@ -251,12 +251,37 @@ def _range(score: dict[str, Any]) -> str:
     return f"{100 * score['ci_low']:.1f} to {100 * score['ci_high']:.1f}"
 
 
+def table_of_runs(runs: Sequence[Run]) -> str:
+    """A Markdown table, one finished run a row. Raises CommandError for one that isn't finished."""
+    rows = [
+        "| training seed | before | after | rise, paired | greedy before → after | episodes | updates | head | KL | minutes |",
+        "|---|---|---|---|---|---|---|---|---|---|",
+    ]
+    for run in runs:
+        s = run.summary
+        if s is None:
+            raise CommandError(f"{run.folder}: not finished, so it has no answer; go on with --resume")
+        rise = s["rise"]
+        rows.append(
+            f"| {s['seed']} | {_percent(s['baseline']['success'])} ({_range(s['baseline'])}) "
+            f"| {_percent(s['trained']['success'])} ({_range(s['trained'])}) "
+            f"| {100 * rise['difference']:+.1f} ({100 * rise['ci_low']:+.1f} to {100 * rise['ci_high']:+.1f}) "
+            f"| {_percent(s['baseline_greedy']['success'])} → {_percent(s['trained_greedy']['success'])} "
+            f"| {s['episodes']} | {s['updates']} | {s['head']} | {s['kl_final']:.3f} | {s['wall_s'] / 60:.1f} |"
+        )
+    return "\n".join(rows)
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m rl.report", description=(__doc__ or "").split("\n")[0])
     parser.add_argument("runs", nargs="+", metavar="RUN", help="run folders; each gets its report.html")
     parser.add_argument("--curve", metavar="FILE.svg", help="draw the curve of all runs together instead")
+    parser.add_argument("--table", action="store_true", help="print the runs' answers as a Markdown table instead")
     args = parser.parse_args(argv)
     try:
+        if args.table:
+            print(table_of_runs([read_run_folder(Path(run), log=False) for run in args.runs]))
+            return 0
         if args.curve is None:
             for run in args.runs:
                 print(write_report(Path(run)))
