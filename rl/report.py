@@ -253,10 +253,9 @@ def _range(score: dict[str, Any]) -> str:
 
 def table_of_runs(runs: Sequence[Run]) -> str:
     """A Markdown table, one finished run a row. Raises CommandError for one that isn't finished."""
-    rows = [
-        "| training seed | before | after | rise, paired | greedy before → after | episodes | updates | head | KL | minutes |",
-        "|---|---|---|---|---|---|---|---|---|---|",
-    ]
+    names = ("training seed", "before", "after", "rise, paired", "greedy before → after", "episodes", "updates", "head",
+             "KL", "minutes")  # fmt: skip
+    rows = [f"| {' | '.join(names)} |", "|---" * len(names) + "|"]
     for run in runs:
         s = run.summary
         if s is None:
