@@ -193,7 +193,9 @@ def teach(args: argparse.Namespace) -> None:
                 brain.model.update(tree_unflatten([(n, mx.array(w)) for n, w in weights.items()]))
                 save_model(brain, out)
                 optimizer.save(out / OPTIMIZER_FILE)
-                (out / "teaching.json").write_text(json.dumps({"step": step + 1} | vars(args), indent=2) + "\n")
+                recipe = {name: value for name, value in vars(args).items() if name not in ("out", "resume")}
+                (out / "teaching.json").write_text(json.dumps({"step": step + 1} | recipe, indent=2) + "\n")
+    (out / OPTIMIZER_FILE).unlink()  # only resuming needs it
 
 
 def _rate(step: int, args: argparse.Namespace) -> float:
