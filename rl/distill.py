@@ -213,7 +213,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--out", required=True, help="folder for the adapter (with --curve, one folder a number in it)")
     parser.add_argument("--rank", type=int, default=16)
     parser.add_argument("--scale", type=float, default=2.0)
-    parser.add_argument("--rate", type=float, default=1e-3)
+    parser.add_argument("--rate", type=float, default=2e-3)
     parser.add_argument("--patience", type=int, default=8, help="epochs without a better validation loss")
     parser.add_argument("--max-epochs", type=int, default=200)
     parser.add_argument("--held-out", type=int, default=60, help="teacher episodes on validation seeds that stop it")

@@ -1,7 +1,8 @@
 """Builds the embedded model `nano` from scratch: `python -m rl.teach_base --out assets/models/nano`.
 
 What it is taught (`scenarios.lessons`): to recall a value by its name, to read an observation, to say what is so in
-it, and to follow random orders. It is never shown an errand. Lessons use train seeds only.
+it, and to follow random orders. At the end it unlearns what habits it has behind the bare cue: it acts at random there
+until it is taught. It is never shown an errand. Lessons use train seeds only.
 
 Loss is cross-entropy over the whole vocabulary on the answer tokens alone (with loss on all tokens, recall never
 came about). The learning rate warms up and falls by a cosine. Work is shared by worker processes; the result depends
@@ -78,8 +79,8 @@ class Setup:
             targets[at] = tokens[at + 1]
         return tokens, list(range(len(tokens))), [0] * len(tokens), targets
 
-    def lesson_row(self, seen: Any, count: int) -> tuple[list[int], list[int], list[int], list[int]]:
-        given = lessons.lesson(seen, self.dice, count)
+    def lesson_row(self, seen: Any, count: int, wander: float) -> tuple[list[int], list[int], list[int], list[int]]:
+        given = lessons.lesson(seen, self.dice, count, wander)
         tokens = self.brain.tokenizer.encode(f" {given.text}")
         trunk = len(tokens)
         positions, branches, targets = list(range(trunk)), [0] * trunk, [-1] * trunk
@@ -92,16 +93,16 @@ class Setup:
             targets += [-1] * (len(asked) - 1) + said
         return tokens, positions, branches, targets
 
-    def batch(self, rows: int, recall_share: float, count: int) -> tuple[np.ndarray, ...]:
+    def batch(self, rows: int, recall_share: float, count: int, wander: float) -> tuple[np.ndarray, ...]:
         made = []
         for _ in range(rows):
             kind = self.dice.random()
             if kind < recall_share:
                 made.append(self.recall_row(self.dice.randint(4, 12)))
             elif kind < recall_share + (1 - recall_share) * 0.5:
-                made.append(self.lesson_row(next(self.visited), count))
+                made.append(self.lesson_row(next(self.visited), count, wander))
             else:
-                made.append(self.lesson_row(lessons.imagined(self.dice), count))
+                made.append(self.lesson_row(lessons.imagined(self.dice), count, wander))
         length = max(len(tokens) for tokens, *_ in made)
         tokens_B_T = np.zeros((rows, length), dtype=np.int32)
         positions_B_T = np.zeros((rows, length), dtype=np.int32)
@@ -130,7 +131,7 @@ def _gradient(state: dict[str, Any], job: dict[str, Any]) -> dict[str, Any]:
     setup: Setup = made["setup"]
     model = setup.brain.model
     model.update(tree_unflatten([(name, mx.array(w)) for name, w in job["weights"].items()]))
-    tokens, positions, mask, targets = setup.batch(job["rows"], job["recall"], job["questions"])
+    tokens, positions, mask, targets = setup.batch(job["rows"], job["recall"], job["questions"], job["wander"])
     rows, places = np.nonzero(targets >= 0)
     wanted = mx.array(targets[rows, places])
     at = mx.array(rows * targets.shape[1] + places)
@@ -159,6 +160,7 @@ def teach(args: argparse.Namespace) -> None:
         "tie_word_embeddings": True, "max_position_embeddings": 1024,
     }  # fmt: skip
     brain: Brain = create(LlamaConfig.from_dict(config, "nano"), nano_tokenizer(), args.seed)
+    last = args.steps + args.forget_steps
     start, optimizer = 0, Optimizer(decay=0.01)
     if (out / "teaching.json").is_file() and args.resume:
         progress = json.loads((out / "teaching.json").read_text())
@@ -172,10 +174,11 @@ def teach(args: argparse.Namespace) -> None:
     print(f"nano: {size / 1e6:.2f} M parameters, vocabulary {config['vocab_size']}", flush=True)
     began, losses, right, count, tokens = time.time(), 0.0, 0, 0, 0
     with Pool(args.workers, _setup, (config, args.seed, args.workers)) as pool:
-        for step in range(start, args.steps):
+        for step in range(start, last):
             recall = 1.0 if step < args.recall_steps else 0.15
             job = {"weights": weights, "rows": args.rows // args.workers, "recall": recall,
-                   "questions": args.questions, "start": start}  # fmt: skip
+                   "questions": args.questions, "start": start,
+                   "wander": 1.0 if step >= args.steps else 0.5}  # fmt: skip
             shares = pool.map(_gradient, [job | {"index": index} for index in range(args.workers)])
             answered = sum(share["count"] for share in shares)
             grads = {n: sum(share["grads"][n] for share in shares) / np.float32(answered) for n in names}
@@ -189,7 +192,7 @@ def teach(args: argparse.Namespace) -> None:
                 print(f"step {step + 1} loss {losses / count:.4f} right {right / count:.3f} tokens/s {speed:.0f} "
                       f"minutes {(time.time() - began) / 60:.1f}", flush=True)  # fmt: skip
                 losses, right, count = 0.0, 0, 0
-            if (step + 1) % SAVE_EVERY == 0 or step + 1 == args.steps:
+            if (step + 1) % SAVE_EVERY == 0 or step + 1 == last:
                 brain.model.update(tree_unflatten([(n, mx.array(w)) for n, w in weights.items()]))
                 save_model(brain, out)
                 optimizer.save(out / OPTIMIZER_FILE)
@@ -201,19 +204,21 @@ def teach(args: argparse.Namespace) -> None:
 def _rate(step: int, args: argparse.Namespace) -> float:
     if step < args.warmup:
         return args.rate * (step + 1) / args.warmup
-    share = (step - args.warmup) / max(1, args.steps - args.warmup)
+    share = min(1.0, (step - args.warmup) / max(1, args.steps - args.warmup))
     return args.rate * (0.05 + 0.95 * 0.5 * (1 + math.cos(math.pi * share)))
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m rl.teach_base", description=__doc__.split("\n")[0])
     parser.add_argument("--out", default="assets/models/nano", help="folder for the model (default: %(default)s)")
-    parser.add_argument("--steps", type=int, default=1200, help="updates (default: %(default)s)")
+    parser.add_argument("--steps", type=int, default=1200, help="updates of recall and lessons (default: %(default)s)")
     parser.add_argument("--rows", type=int, default=128, help="rows an update, over all workers")
     parser.add_argument("--questions", type=int, default=8, help="questions about one observation")
     parser.add_argument("--rate", type=float, default=2e-3)
     parser.add_argument("--warmup", type=int, default=100)
     parser.add_argument("--recall-steps", type=int, default=300, help="updates of recall alone, before the lessons")
+    parser.add_argument("--forget-steps", type=int, default=100,
+                        help="further updates, in which any legal phrase follows the bare cue: no habit stays")  # fmt: skip
     parser.add_argument("--hidden", type=int, default=128)
     parser.add_argument("--layers", type=int, default=4)
     parser.add_argument("--heads", type=int, default=4)

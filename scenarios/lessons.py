@@ -129,8 +129,9 @@ def named_step(seen: Observation, dice: random.Random) -> tuple[str, str]:
     return action.place or action.item or action.person, action.phrase()
 
 
-def lesson(seen: Observation, dice: random.Random, count: int) -> Lesson:
-    """`count` questions about an observation: half reading, half orders, and one behind the bare cue."""
+def lesson(seen: Observation, dice: random.Random, count: int, wander: float = 0.5) -> Lesson:
+    """`count` questions about an observation: half reading, half orders, and one behind the bare cue, whose answer is
+    any legal phrase in a share `wander` of lessons, and what a random order brings about in the others."""
     reading = count // 2
     questions = dice.sample(reading_questions(seen), reading)
     for _ in range(count - reading - 2):
@@ -138,8 +139,8 @@ def lesson(seen: Observation, dice: random.Random, count: int) -> Lesson:
         questions.append((f"order {names} do", phrase))
     name, phrase = named_step(seen, dice)
     questions.append((f"order {name} do", phrase))
-    wander = dice.random() < 0.5
-    questions.append(("do", dice.choice(legal_actions(seen)).phrase() if wander else order(seen, dice)[1]))
+    astray = dice.random() < wander
+    questions.append(("do", dice.choice(legal_actions(seen)).phrase() if astray else order(seen, dice)[1]))
     return Lesson(seen.text(), tuple(questions))
 
 
