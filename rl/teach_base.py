@@ -217,8 +217,8 @@ def main() -> None:
     parser.add_argument("--rate", type=float, default=2e-3)
     parser.add_argument("--warmup", type=int, default=100)
     parser.add_argument("--recall-steps", type=int, default=300, help="updates of recall alone, before the lessons")
-    parser.add_argument("--forget-steps", type=int, default=100,
-                        help="further updates, in which any legal phrase follows the bare cue: no habit stays")  # fmt: skip
+    forget = "further updates, in which any legal phrase follows the bare cue: no habit stays (default: %(default)s)"
+    parser.add_argument("--forget-steps", type=int, default=100, help=forget)
     parser.add_argument("--hidden", type=int, default=128)
     parser.add_argument("--layers", type=int, default=4)
     parser.add_argument("--heads", type=int, default=4)
