@@ -22,13 +22,13 @@ class TrainConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     options: dict[str, str] = {}
     seed: int = 0
     updates: int = 16
-    groups: int = 8
-    group_size: int = 8
-    passes: int = 1
-    rate: float = 5e-4
+    groups: int = 16
+    group_size: int = 4
+    passes: int = 2
+    rate: float = 1e-3
     warmup: int = 1
     clip: float = 0.2
-    kl_weight: float = 0.05
+    kl_weight: float = 0.02
     tau: float = 1.0
     credit: str = "stage"
     trace: float = 0.5
@@ -36,7 +36,7 @@ class TrainConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     scale: float = 2.0
     workers: int = 2
     validate_every: int = 2
-    validation_episodes: int = 128
+    validation_episodes: int = 200
     test_episodes: int = 256
     run_id: str = ""
 
