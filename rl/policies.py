@@ -94,7 +94,7 @@ def find_adapter(model: str, adapter: str) -> str:
         return adapter
     name = "nano" if model in ("auto", "nano") else model
     shipped = Path(str(resources.files("assets") / "adapters" / name / adapter))
-    if shipped.is_dir():
+    if adapter and shipped.is_dir():
         return str(shipped)
     known = sorted(path.name for path in shipped.parent.glob("*")) if shipped.parent.is_dir() else []
     raise PolicyNameError(

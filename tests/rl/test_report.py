@@ -172,7 +172,7 @@ def test_what_people_wrote_is_escaped(run: Path, tmp_path: Path) -> None:
 def test_the_command_gives_the_settings_back(run: Path) -> None:
     command = train_command(read_run_folder(run, log=False).config)
     assert command == (
-        "python -m rl.train --scenario fetch_item --adapter somewhere --updates 4 --groups 2 --group-size 4 "
+        "python -m rl.train --scenario fetch_item --adapter somewhere --updates 4 --groups 2 "
         "--validation-episodes 12 --test-episodes 24 --out runs/again"
     )
 
