@@ -86,7 +86,7 @@ def _load(threads: int) -> BlasReport:
         )
         return BlasReport("none", None, None, True, message)
     for source, candidate in _candidates():
-        with _thread_environment(threads):
+        with thread_environment(threads):
             library = _open(candidate)
         if library is not None:
             library.openblas_set_num_threads(ctypes.c_int(threads))
@@ -101,8 +101,8 @@ def _load(threads: int) -> BlasReport:
 
 
 @contextlib.contextmanager
-def _thread_environment(threads: int) -> Iterator[None]:
-    """What the libraries read from the environment while they are loaded; child processes don't inherit it.
+def thread_environment(threads: int) -> Iterator[None]:
+    """What the libraries read from the environment while they are loaded, here or in children started within.
 
     Idle OpenMP threads would spin for milliseconds and take the other core from whoever shares it: they sleep
     instead.

@@ -9,14 +9,51 @@ turn. A dead group (all returns equal) gives None: it teaches nothing, KL includ
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
+from rl.rollout import FAILED, Episode
 from rl.values import Key, Values
 
 EPSILON = 1e-4
 CREDITS = ("episode", "turn", "stage")
+STATES = ("live", "dead", "failed")  # of a group
+
+
+@dataclass(frozen=True)
+class Credit:
+    """An episode's advantages, None where its group is dead or failed."""
+
+    state: str
+    advantage: np.ndarray | None
+
+
+def credit_episodes(episodes: Sequence[Episode], key: Callable[[str], Key], values: Values, credit: str,
+                    trace: float) -> list[Credit]:  # fmt: skip
+    """The credit of an update's episodes, in their order. `key` names the stage that an observation shows; `values`
+    takes in the episodes first where the credit is by stage. A failed episode drops its group, and no other."""
+    groups: dict[str, list[int]] = {}
+    for i, episode in enumerate(episodes):
+        groups.setdefault(episode.plan.group, []).append(i)
+    rewards = [np.array([turn.reward for turn in episode.turns]) for episode in episodes]
+    found: list[Credit] = [Credit("failed", None)] * len(episodes)
+    for members in groups.values():
+        if any(episodes[i].ended == FAILED for i in members):
+            continue
+        given = advantages([rewards[i] for i in members], "turn" if credit == "stage" else credit)
+        for n, i in enumerate(members):
+            found[i] = Credit("dead", None) if given is None else Credit("live", given[n])
+    live = [i for i, c in enumerate(found) if c.state == "live"]
+    if credit == "stage" and live:
+        good = [i for i, c in enumerate(found) if c.state != "failed"]
+        keys = {i: [key(turn.observation) for turn in episodes[i].turns] for i in good}
+        values.learn([keys[i] for i in good], [rewards[i] for i in good])
+        staged = stage_advantages([rewards[i] for i in live], [keys[i] for i in live], values, trace)
+        for i, advantage in zip(live, staged, strict=True):
+            found[i] = Credit("live", advantage)
+    return found
 
 
 def advantages(rewards: Sequence[np.ndarray], credit: str) -> list[np.ndarray] | None:
@@ -56,9 +93,10 @@ def turn_advantages(rewards: Sequence[np.ndarray]) -> list[np.ndarray]:
     return [centred[row, : len(r)] for row, r in enumerate(rewards)]
 
 
-def stage_advantages(rewards: Sequence[np.ndarray], keys: Sequence[Sequence[Key]], values: Values, trace: float,
-                     live: Sequence[bool]) -> list[np.ndarray]:  # fmt: skip
-    """Generalised advantages of all episodes of an update, divided by their std over the turns of live episodes."""
+def stage_advantages(
+    rewards: Sequence[np.ndarray], keys: Sequence[Sequence[Key]], values: Values, trace: float
+) -> list[np.ndarray]:
+    """Generalised advantages of live episodes, divided by their std over all turns."""
     found = [values.advantages(k, r, trace) for k, r in zip(keys, rewards, strict=True)]
-    scale = np.concatenate([a for a, alive in zip(found, live, strict=True) if alive]).std() + EPSILON
+    scale = np.concatenate(found).std() + EPSILON
     return [a / scale for a in found]

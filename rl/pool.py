@@ -7,13 +7,13 @@ A job is a module-level function `job(state, payload)`, where `state` is what th
 from __future__ import annotations
 
 import multiprocessing
-import os
 import signal
 import traceback
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from multiprocessing.connection import Connection
 from typing import Any
+
+from npc.blas import thread_environment
 
 
 class WorkerError(RuntimeError):
@@ -27,7 +27,7 @@ class Pool:
         context = multiprocessing.get_context("spawn")
         self._processes = []
         self._pipes: list[Connection] = []
-        with _one_blas_thread():
+        with thread_environment(1):  # read when the library loads, so it must be set before
             for _ in range(workers):
                 ours, theirs = context.Pipe()
                 process = context.Process(target=_serve, args=(theirs, setup, tuple(args)), daemon=True)
@@ -96,25 +96,6 @@ class LocalPool:
 
     def __exit__(self, *_: object) -> None:
         pass
-
-
-@contextmanager
-def _one_blas_thread() -> Iterator[None]:
-    """Children started within inherit one BLAS thread each (read when the library loads, so it must be set before).
-
-    OMP_NUM_THREADS is for an OpenBLAS that is built on OpenMP, whose idle threads would spin on the other's core.
-    """
-    names = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS")
-    before = {name: os.environ.get(name) for name in names}
-    os.environ.update(dict.fromkeys(names, "1"))
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            if value is None:
-                del os.environ[name]
-            else:
-                os.environ[name] = value
 
 
 def _serve(pipe: Connection, setup: Callable[..., Any], args: tuple[Any, ...]) -> None:

@@ -6,7 +6,6 @@ import json
 import math
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,30 +17,19 @@ from npc.adapters import attach, get_adapter, load_adapter, save_adapter, set_ad
 from npc.models import Brain, load
 from rl.checkpoints import Tree, read_run, write_atomically, write_run
 from rl.config import TrainConfig, from_run
-from rl.credit import advantages, stage_advantages
+from rl.credit import STATES, Credit, credit_episodes
 from rl.evaluation import plans_for, play_all, score
 from rl.learner import Gradient, Settings, collect, gradient, set_up
 from rl.logbook import Author, Logbook
 from rl.optim import Optimizer
 from rl.pool import LocalPool, Pool
 from rl.proof import prove
-from rl.rollout import FAILED, Episode, Plan, uniform
+from rl.rollout import Episode, Plan, uniform
 from rl.statistics import paired_difference
 from rl.values import Values
 
 START = "start"  # the node that holds the adapter the run began with
 Say = Callable[[str], None]
-
-
-STATES = ("live", "dead", "failed")  # of a group
-
-
-@dataclass(frozen=True)
-class Credit:
-    """An episode's advantages, None where its group is dead or failed."""
-
-    state: str
-    advantage: np.ndarray | None
 
 
 class Trainer:
@@ -149,7 +137,7 @@ class Trainer:
         number = self.update + 1
         shares, play_s = self._collect(number)
         episodes = [episode for share in shares for episode in share]
-        credit = self._credit(episodes)
+        credit = credit_episodes(episodes, self.scenario.credit_key, self.values, self.config.credit, self.config.trace)
         live = sum(c.advantage is not None for c in credit)
         jobs = [{"adapter": self.adapter, "credit": [c.advantage for c in part]} for part in _parts(credit, shares)]
         if number == 1 and live:
@@ -202,34 +190,6 @@ class Trainer:
             ]
         played = self.pool.map(collect, [{"adapter": self.adapter, "plans": plans} for plans in shares])
         return [episodes for episodes, _ in played], max(seconds for _, seconds in played)
-
-    def _credit(self, episodes: list[Episode]) -> list[Credit]:
-        """What every episode's turns are worth learning from, in the order of `episodes`."""
-        groups: dict[str, list[int]] = {}
-        for i, episode in enumerate(episodes):
-            groups.setdefault(episode.plan.group, []).append(i)
-        rewards = [np.array([turn.reward for turn in episode.turns]) for episode in episodes]
-        credit: list[Credit] = [Credit("dead", None)] * len(episodes)
-        by_group = "turn" if self.config.credit == "stage" else self.config.credit
-        for members in groups.values():
-            if any(episodes[i].ended == FAILED for i in members):
-                for i in members:
-                    credit[i] = Credit("failed", None)
-                continue
-            found = advantages([rewards[i] for i in members], by_group)
-            if found is not None:
-                for i, advantage in zip(members, found, strict=True):
-                    credit[i] = Credit("live", advantage)
-        good = [i for i, c in enumerate(credit) if c.state != "failed"]
-        if self.config.credit == "stage" and any(c.state == "live" for c in credit):
-            keys = [[self.scenario.credit_key(turn.observation) for turn in episodes[i].turns] for i in good]
-            self.values.learn(keys, [rewards[i] for i in good])
-            live = [credit[i].state == "live" for i in good]
-            staged = stage_advantages([rewards[i] for i in good], keys, self.values, self.config.trace, live)
-            for i, advantage, alive in zip(good, staged, live, strict=True):
-                if alive:
-                    credit[i] = Credit("live", advantage)
-        return credit
 
     def _rate(self, number: int) -> float:
         """Linear warm-up, then a cosine that ends at a tenth."""

@@ -5,7 +5,10 @@ import math
 import numpy as np
 import pytest
 
-from rl.credit import advantages, episode_advantages
+from recorder import Turn
+from rl.credit import advantages, credit_episodes, episode_advantages
+from rl.rollout import FAILED, Episode, Plan
+from rl.values import Values
 
 
 def test_episode_advantages_by_hand():
@@ -58,3 +61,34 @@ def test_longer_episodes_do_not_move_the_baseline():
     short = [np.array([1.0]), np.array([0.0])]
     long = [np.array([0.0] * 9 + [1.0]), np.array([0.0])]
     assert advantages(short, "episode")[0][0] == pytest.approx(advantages(long, "episode")[0][0])
+
+
+def episodes(*rewards: list[float], group: str = "g") -> list[Episode]:
+    made = []
+    for values in rewards:
+        turns = [Turn(episode=0, turn=i, observation=str(i), proposed="", executed="", terms={"r": v})
+                 for i, v in enumerate(values)]  # fmt: skip
+        made.append(Episode(Plan(0, {}, group, ""), {}, turns, "success"))
+    return made
+
+
+@pytest.mark.parametrize("credit", ["episode", "turn", "stage"])
+def test_a_dead_group_has_no_credit_and_leaves_the_others_theirs(credit):
+    live, flat = episodes([0.0, 1.0], [0.0, 0.0], group="live"), episodes([0.5], [0.5], group="flat")
+    alone = credit_episodes(live, lambda text: (), Values(), credit, 0.5)
+    both = credit_episodes([*live, *flat], lambda text: (), Values(), credit, 0.5)
+    assert [c.state for c in both] == ["live", "live", "dead", "dead"]
+    assert both[2].advantage is None
+    if credit != "stage":  # the worth of stages is learned from all
+        for one, other in zip(alone, both, strict=False):
+            assert one.advantage == pytest.approx(other.advantage)
+
+
+@pytest.mark.parametrize("credit", ["episode", "turn", "stage"])
+def test_a_failed_episode_drops_its_group_and_no_other(credit):
+    broken, live = episodes([0.0], [1.0], group="broken"), episodes([0.0], [1.0], group="live")
+    broken[0].ended = FAILED
+    found = credit_episodes([*broken, *live], lambda text: (), Values(), credit, 0.5)
+    assert [c.state for c in found] == ["failed", "failed", "live", "live"]
+    assert found[2].advantage is not None
+    assert found[2].advantage[0] < 0 < found[3].advantage[0]

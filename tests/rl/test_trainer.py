@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import rl.trainer as trainer_module
+import rl.credit
 from npc.mlx import mx
 from recorder import Reader
 from rl.config import TrainConfig
@@ -130,7 +130,7 @@ def test_a_kill_between_log_and_checkpoint_is_told_apart_by_attempt(straight, tm
 
 @pytest.mark.parametrize("credit", ["stage", "turn", "episode"])
 def test_an_all_dead_batch_makes_no_step(tmp_path, monkeypatch, credit):
-    monkeypatch.setattr(trainer_module, "advantages", lambda rewards, credit: None)
+    monkeypatch.setattr(rl.credit, "advantages", lambda rewards, credit: None)
     trainer = started(tmp_path / "run", small(updates=1, credit=credit))
     before = {name: value.tobytes() for name, value in trainer.adapter.items()}
     monkeypatch.setattr(trainer.optimizer, "step", lambda *a: pytest.fail("the optimizer stepped on a dead batch"))
