@@ -119,4 +119,7 @@ def _serve(pipe: Connection, setup: Callable[..., Any], args: tuple[Any, ...]) -
             answer = (True, job(state, payload))
         except Exception:
             answer = (False, traceback.format_exc())
-        pipe.send(answer)
+        try:
+            pipe.send(answer)
+        except OSError:  # the parent stopped waiting, and closed its end
+            return

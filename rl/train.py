@@ -19,6 +19,7 @@ from typing import Any
 
 from msgspec.structs import replace
 from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 import scenarios
 from npc.errors import NpcError
@@ -116,6 +117,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     def say(line: str) -> None:
         console.print(line, markup=False)
 
+    trainer = None
     try:
         from rl.trainer import Trainer, resume_config
 
@@ -128,13 +130,25 @@ def main(argv: Sequence[str] | None = None) -> int:
             config = config_from(args)
             out = out_folder(args, config.scenario)
         say(f"{config.scenario} with {config.model}, starting from {config.adapter}; run folder {out}")
-        trainer = Trainer(out, config, say, resume=bool(args.resume))
+        with Progress(TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(),
+                      console=console, transient=True) as bar:  # fmt: skip
+            task = bar.add_task("starting", total=config.updates)
+
+            def show(what: str, done: int, total: int) -> None:
+                bar.update(task, description=what, completed=done, total=total)
+
+            trainer = Trainer(out, config, say, resume=bool(args.resume), show=show)
+            summary = trainer.run()
     except (ScenarioError, NpcError, RecorderError, CheckpointError, ConfigError, CommandError, PolicyNameError,
             OSError) as error:  # fmt: skip
-        return fail("rl.train", error)
-    try:
-        summary = trainer.run()
+        if trainer is None:
+            return fail("rl.train", error)
+        say(f"stopped by an error after update {trainer.update}, what was learned is in {out}: {error}")
+        return 1
     except KeyboardInterrupt:
+        if trainer is None:
+            say("stopped before the first update")
+            return INTERRUPTED
         say(f"stopped after update {trainer.update}; what was learned is in {out}; go on with: "
             f"python -m rl.train --resume {out}")  # fmt: skip
         return INTERRUPTED
@@ -142,7 +156,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         say(f"refusing to go on: {error}")
         return 1
     finally:
-        trainer.close()
+        if trainer is not None:
+            trainer.close()
     _close(say, out, summary, config)
     if args.json:
         print(json.dumps(summary))

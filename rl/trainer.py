@@ -29,16 +29,18 @@ from rl.statistics import paired_difference
 from rl.values import Values
 
 START = "start"  # the node that holds the adapter the run began with
-Say = Callable[[str], None]
+Say = Callable[[str], None]  # takes a line for people
+Show = Callable[[str, int, int], None]  # takes what is being done, how much of it is done, and how much there is
 
 
 class Trainer:
     """One run in one folder. `run()` trains to the end; a run that was stopped goes on from its last checkpoint."""
 
-    def __init__(self, out: Path, config: TrainConfig, say: Say, resume: bool) -> None:
+    def __init__(self, out: Path, config: TrainConfig, say: Say, resume: bool, show: Show = lambda *_: None) -> None:
         self.out = out
         self.config = config
         self.say = say
+        self.show = show
         self.scenario = scenarios.get(config.scenario)
         self.options = self.scenario.resolve_options(config.options)
         self.tree = Tree(out / "checkpoints")
@@ -101,9 +103,11 @@ class Trainer:
         began = time.perf_counter()
         found: dict[str, Any] = {}
         for name in ("random", "teacher", "oracle"):
+            self.show(f"test seeds: {name}", self.update, self.config.updates)
             episodes = play_all(self.pool, self._plans("test"), {"policy": name, "greedy": False})
             self.log.add(episodes, Author(name), "test", "test", update=0, attempt=self.attempt)
             found[name] = score(episodes)
+            self.say(f"{name}: success {_percent(found[name])} on the test seeds")
         sampled, greedy = self._test("before")
         found |= {"baseline": score(sampled), "baseline_greedy": score(greedy)}
         found["baseline_wins"] = [episode.success for episode in sampled]
@@ -135,6 +139,7 @@ class Trainer:
     def _one_update(self) -> None:
         began = time.perf_counter()
         number = self.update + 1
+        self.show(f"update {number}", self.update, self.config.updates)
         shares, play_s = self._collect(number)
         episodes = [episode for share in shares for episode in share]
         credit = credit_episodes(episodes, self.scenario.credit_key, self.values, self.config.credit, self.config.trace)
@@ -144,6 +149,8 @@ class Trainer:
             found = self.pool.map(prove, jobs)
             self.say("self-proof: " + ", ".join(f"{k} {v:.1e}" if isinstance(v, float) else str(v)
                                                 for k, v in found[0].items()))  # fmt: skip
+        if number == 1 and not live:
+            self.say(self._flat(episodes))
         rate = self._rate(number)
         sums: Gradient | None = None
         norm = 0.0
@@ -191,6 +198,17 @@ class Trainer:
         played = self.pool.map(collect, [{"adapter": self.adapter, "plans": plans} for plans in shares])
         return [episodes for episodes, _ in played], max(seconds for _, seconds in played)
 
+    def _flat(self, episodes: list[Episode]) -> str:
+        """What to say where no group of the first update can teach anything."""
+        mean = sum(episode.reward for episode in episodes) / len(episodes)
+        names = ", ".join(f"--option {option.name}={'|'.join(option.choices)}" for option in self.scenario.options)
+        wins = sum(episode.success for episode in episodes)
+        remedy = "easier" if wins * 2 < len(episodes) else "harder"
+        return (
+            f"mis-scaled: every group of the first update earned the same (reward {mean:.3f}, {wins} of "
+            f"{len(episodes)} episodes solved), so there is nothing to learn from; make the scenario {remedy} ({names})"
+        )
+
     def _rate(self, number: int) -> float:
         """Linear warm-up, then a cosine that ends at a tenth."""
         if number <= self.config.warmup:
@@ -236,6 +254,8 @@ class Trainer:
         plans = self._plans("test")
         both = []
         for greedy in (False, True):
+            how = "greedy" if greedy else "sampled"
+            self.show(f"test seeds {when}, {how}", self.update, self.config.updates)
             episodes = play_all(self.pool, plans, {"adapter": self.adapter, "greedy": greedy})
             self.log.add(episodes, self._author(when), f"test {when}", "test", self.prefix_hash, self.update,
                          self.attempt)  # fmt: skip
@@ -244,6 +264,7 @@ class Trainer:
 
     def _validate(self) -> float:
         """Sampled success on the validation seeds."""
+        self.show("validation seeds", self.update, self.config.updates)
         episodes = play_all(self.pool, self._plans("validation"), {"adapter": self.adapter, "greedy": False})
         self.log.add(episodes, self._author(f"u{self.update}"), "validation", "validation", self.prefix_hash,
                      self.update, self.attempt)  # fmt: skip
@@ -255,10 +276,7 @@ class Trainer:
                       self.brain.base_hash, self.brain.tokenizer_hash)  # fmt: skip
 
     def _say_score(self, when: str, sampled: dict[str, Any], greedy: dict[str, Any]) -> None:
-        self.say(
-            f"{when}: success {100 * sampled['success']:.1f} % (95 %: {100 * sampled['ci_low']:.1f} to "
-            f"{100 * sampled['ci_high']:.1f}, n={sampled['n']}) sampled, {100 * greedy['success']:.1f} % greedy"
-        )
+        self.say(f"{when}: success {_percent(sampled)} sampled, {100 * greedy['success']:.1f} % greedy")
 
     # -- keeping ----------------------------------------------------------------------------------------------
 
@@ -335,6 +353,11 @@ def describe(line: dict[str, Any], updates: int) -> str:
         f"turns/s {show('turns_per_s_rollout', '.0f')} play {show('turns_per_s_train', '.0f')} train  "
         f"tokens/s {show('tokens_per_s_rollout', '.0f')} play {show('tokens_per_s_train', '.0f')} train{validation}"
     )
+
+
+def _percent(found: dict[str, Any]) -> str:
+    low, high = 100 * found["ci_low"], 100 * found["ci_high"]
+    return f"{100 * found['success']:.1f} % (95 %: {low:.1f} to {high:.1f}, n={found['n']})"
 
 
 def _start_brain(config: TrainConfig) -> Brain:

@@ -29,9 +29,9 @@ def small(updates: int = 2, **how) -> TrainConfig:
     )  # fmt: skip
 
 
-def started(out: Path, config: TrainConfig, resume: bool = False) -> Trainer:
+def started(out: Path, config: TrainConfig, resume: bool = False, say=lambda line: None) -> Trainer:
     out.mkdir(exist_ok=True)
-    return Trainer(out, config, lambda line: None, resume)
+    return Trainer(out, config, say, resume)
 
 
 def run(out: Path, config: TrainConfig, resume: bool = False) -> dict:
@@ -131,13 +131,15 @@ def test_a_kill_between_log_and_checkpoint_is_told_apart_by_attempt(straight, tm
 @pytest.mark.parametrize("credit", ["stage", "turn", "episode"])
 def test_an_all_dead_batch_makes_no_step(tmp_path, monkeypatch, credit):
     monkeypatch.setattr(rl.credit, "advantages", lambda rewards, credit: None)
-    trainer = started(tmp_path / "run", small(updates=1, credit=credit))
+    said = []
+    trainer = started(tmp_path / "run", small(updates=1, credit=credit), say=said.append)
     before = {name: value.tobytes() for name, value in trainer.adapter.items()}
     monkeypatch.setattr(trainer.optimizer, "step", lambda *a: pytest.fail("the optimizer stepped on a dead batch"))
     trainer._baselines()
     trainer._one_update()
     trainer.close()
     assert {name: value.tobytes() for name, value in trainer.adapter.items()} == before
+    assert any("mis-scaled" in line and "difficulty" in line for line in said)
     line = trainer.metrics[-1]
     assert line["dead_groups"] == 2
     assert line["kl"] is None
