@@ -176,6 +176,16 @@ def test_proof_refuses_gradient_that_misses_a_tensor(worker, monkeypatch):
         prove(worker, job)
 
 
+def test_rollouts_use_the_adapter_of_their_job(worker):
+    """The fault: the weights of an earlier job, or the bare base, play on."""
+    given, _ = collect(worker, {"adapter": worker.reference, "plans": plans()})
+    bare = {name: np.zeros_like(value) for name, value in worker.reference.items()}
+    without, _ = collect(worker, {"adapter": bare, "plans": plans()})
+    assert given[0].turns[0].probs != without[0].turns[0].probs
+    again, _ = collect(worker, {"adapter": worker.reference, "plans": plans()})
+    assert [t.probs for t in again[0].turns] == [t.probs for t in given[0].turns]
+
+
 def test_siblings_start_from_one_state_and_part(worker):
     episodes = play(worker.policy, worker.scenario, plans(groups=1, size=8))
     assert len({str(e.digest_start) for e in episodes}) == 1

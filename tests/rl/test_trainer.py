@@ -153,6 +153,18 @@ def test_the_head_is_the_best_validated_node(straight):
     assert scores[summary["head"]] == max(scores.values())
 
 
+def test_the_answer_is_of_the_head_and_not_of_the_last_update(tmp_path):
+    trainer = started(tmp_path / "run", small(updates=1, rate=0.05))
+    before = trainer._baselines()
+    trainer._one_update()
+    trainer.tree.set_head("start")
+    after = trainer._answer(before)
+    trainer.close()
+    assert after["trained"] == before["baseline"]
+    assert after["trained_greedy"] == before["baseline_greedy"]
+    assert after["rise"]["difference"] == 0.0
+
+
 BAD = [
     (["--scenario", "fetch_itm"], "did you mean 'fetch_item'"),
     (["--scenario", "fetch_item", "--option", "difficulty=9"], "difficulty='9'"),
