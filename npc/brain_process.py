@@ -67,7 +67,7 @@ class BrainProcess:
         self._process = context.Process(
             target=_serve, args=(child_end, model, adapter, prefix, threads), name="errand-brain", daemon=True
         )
-        with _interrupts_held():
+        with interrupts_held():
             self._process.start()
         child_end.close()
 
@@ -180,7 +180,7 @@ class BrainProcess:
 
 
 @contextlib.contextmanager
-def _interrupts_held() -> Iterator[None]:
+def interrupts_held() -> Iterator[None]:
     """The child inherits a blocked SIGINT, so that Ctrl-C reaches it from its first instruction without
     effect.
     """

@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+import argparse
 import sys
 from collections.abc import Sequence
+from typing import NoReturn
 
 BAD_USE = 2  # the exit codes
 INTERRUPTED = 130
+
+
+class Parser(argparse.ArgumentParser):
+    """Says what is wrong in one line."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(BAD_USE, f"{self.prog}: {message}; see {self.prog} --help\n")
 
 
 class CommandError(ValueError):

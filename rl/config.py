@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import msgspec
 
-from rl.credit import CREDITS
+CREDITS = ("episode", "turn", "stage")  # see rl.credit
 
 
 class ConfigError(ValueError):
@@ -47,11 +48,11 @@ class TrainConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             if getattr(self, name) < low:
                 raise ConfigError(f"--{name.replace('_', '-')} {getattr(self, name)}: {low} or more")
         for name in ("rate", "clip", "tau", "scale"):
-            if not getattr(self, name) > 0:
-                raise ConfigError(f"--{name.replace('_', '-')} {getattr(self, name)}: above 0")
+            if not 0 < getattr(self, name) < math.inf:
+                raise ConfigError(f"--{name.replace('_', '-')} {getattr(self, name)}: a number above 0")
         if not 0 <= self.trace <= 1:
             raise ConfigError(f"--trace {self.trace}: from 0 to 1")
-        if self.kl_weight < 0:
+        if not 0 <= self.kl_weight < math.inf:
             raise ConfigError(f"--kl-weight {self.kl_weight}: 0 or more")
         if self.credit not in CREDITS:
             raise ConfigError(f"--credit {self.credit!r}: choose one of {', '.join(CREDITS)}")

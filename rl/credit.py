@@ -14,11 +14,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from rl.config import CREDITS
 from rl.rollout import FAILED, Episode
 from rl.values import Key, Values
 
 EPSILON = 1e-4
-CREDITS = ("episode", "turn", "stage")
 STATES = ("live", "dead", "failed")  # of a group
 
 

@@ -30,7 +30,7 @@ from npc.models import Brain, load
 from npc.policy import action_logps
 from npc.weights import weights_of
 from recorder import Reader, RecorderError, Turn
-from rl.command import fail, options_from
+from rl.command import Parser, fail, options_from
 from rl.evaluation import plans_for, score
 from rl.logbook import Author, Logbook
 from rl.optim import Optimizer
@@ -203,7 +203,7 @@ def _describe(line: dict[str, Any]) -> str:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="python -m rl.distill", description=(__doc__ or "").split("\n")[0])
+    parser = Parser(prog="python -m rl.distill", description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--teacher", default="teacher", help="a policy: teacher, oracle, MODEL:ADAPTER, a run")
     parser.add_argument("--student", default="nano", help="a model (default: %(default)s)")
     parser.add_argument("--scenario", required=True)

@@ -23,7 +23,7 @@ import scenarios
 from npc.errors import NpcError
 from recorder import RecorderError
 from rl.checkpoints import CheckpointError, is_run, read_run
-from rl.command import INTERRUPTED, CommandError, fail, options_from
+from rl.command import INTERRUPTED, CommandError, Parser, fail, options_from
 from rl.config import ConfigError
 from rl.evaluation import plans_for, play_all, score
 from rl.logbook import Author, Logbook
@@ -213,7 +213,7 @@ def show(found: dict[str, Any], console: Console) -> None:
 
 
 def arguments() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m rl.evaluate", description=(__doc__ or "").split(":")[0] + ".")
+    parser = Parser(prog="python -m rl.evaluate", description=(__doc__ or "").split(":")[0] + ".")
     policies = "random, teacher, oracle, MODEL, MODEL:ADAPTER, a run folder, or RUN@NODE"
     parser.add_argument("--scenario", required=True, help="there is " + ", ".join(scenarios.names()))
     parser.add_argument("--policy", required=True, help=policies)

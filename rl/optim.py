@@ -11,6 +11,8 @@ from pathlib import Path
 import numpy as np
 
 from npc.mlx import flat, mx, optimizers, tree_unflatten
+from npc.models import read_safetensors
+from rl.checkpoints import CheckpointError
 
 Arrays = dict[str, np.ndarray]
 
@@ -37,9 +39,8 @@ class Optimizer:
         mx.save_safetensors(str(path), flat(self._adam.state))
 
     def load(self, path: Path) -> None:
-        """Goes on from a state that `save` wrote."""
-        state = mx.load(str(path))
-        assert isinstance(state, dict)
+        """Goes on from a state that `save` wrote. Raises CheckpointError where it can't be read."""
+        state = read_safetensors(path, CheckpointError)
         self._adam.state = tree_unflatten(list(state.items()))
 
 

@@ -15,6 +15,7 @@ from typing import Any, Protocol
 
 from npc.decision import Decision
 from rl.checkpoints import Tree, is_run, read_run
+from rl.config import from_run
 from scenarios.contract import Scenario, nearest
 
 PLAYERS = ("random", "teacher", "oracle")
@@ -58,12 +59,12 @@ def parse_policy(text: str) -> PolicySpec:
         return PolicySpec(text, text)
     folder, _, node = text.partition("@")
     if is_run(Path(folder)):
-        run = read_run(Path(folder))
+        run = from_run(read_run(Path(folder)), f"{folder}/run.toml")
         tree = Tree(Path(folder) / "checkpoints")
         chosen = node or tree.head()
         if not tree.has(chosen):
             raise PolicyNameError(f"{folder}: no checkpoint {chosen!r}; there is {', '.join(tree.names())}")
-        return PolicySpec(text, "model", run["model"], str(tree.folder(chosen)))
+        return PolicySpec(text, "model", run.model, str(tree.folder(chosen)))
     if node:
         raise PolicyNameError(f"{folder}: not a run folder (no run.toml in it), so {text!r} names no checkpoint")
     model, colon, adapter = text.partition(":")
@@ -96,7 +97,8 @@ def find_adapter(model: str, adapter: str) -> str:
     shipped = Path(str(resources.files("assets") / "adapters" / name / adapter))
     if adapter and shipped.is_dir():
         return str(shipped)
-    known = sorted(path.name for path in shipped.parent.glob("*")) if shipped.parent.is_dir() else []
+    home = Path(str(resources.files("assets") / "adapters" / name))
+    known = sorted(path.name for path in home.iterdir()) if home.is_dir() else []
     raise PolicyNameError(
         f"adapter {adapter!r}: no such folder, and none of that name ships for {name} "
         f"(there is {', '.join(known) or 'none'})"

@@ -7,13 +7,13 @@ A job is a module-level function `job(state, payload)`, where `state` is what th
 from __future__ import annotations
 
 import multiprocessing
-import signal
 import traceback
 from collections.abc import Callable, Sequence
 from multiprocessing.connection import Connection
 from typing import Any
 
 from npc.blas import thread_environment
+from npc.brain_process import interrupts_held
 
 
 class WorkerError(RuntimeError):
@@ -27,7 +27,8 @@ class Pool:
         context = multiprocessing.get_context("spawn")
         self._processes = []
         self._pipes: list[Connection] = []
-        with thread_environment(1):  # read when the library loads, so it must be set before
+        # both are inherited: threads are counted when the library loads, and Ctrl-C is the parent's to answer
+        with thread_environment(1), interrupts_held():
             for _ in range(workers):
                 ours, theirs = context.Pipe()
                 process = context.Process(target=_serve, args=(theirs, setup, tuple(args)), daemon=True)
@@ -99,8 +100,6 @@ class LocalPool:
 
 
 def _serve(pipe: Connection, setup: Callable[..., Any], args: tuple[Any, ...]) -> None:
-    # Ctrl-C reaches every process of the terminal: the parent decides, a worker ends when its pipe does
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
     state = None
     failed = None
     try:
@@ -112,11 +111,8 @@ def _serve(pipe: Connection, setup: Callable[..., Any], args: tuple[Any, ...]) -
             job, payload = pipe.recv()
         except (EOFError, OSError):
             return
-        if failed is not None:
-            pipe.send((False, failed))
-            continue
         try:
-            answer = (True, job(state, payload))
+            answer = (True, job(state, payload)) if failed is None else (False, failed)
         except Exception:
             answer = (False, traceback.format_exc())
         try:

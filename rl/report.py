@@ -5,7 +5,6 @@ With `--curve FILE.svg` it draws the validation success of one run, or of severa
 
 from __future__ import annotations
 
-import argparse
 import json
 import shlex
 import sys
@@ -20,7 +19,7 @@ import scenarios
 from recorder import Episode, RecorderError
 from rl.charts import STYLE
 from rl.checkpoints import CheckpointError, write_atomically
-from rl.command import CommandError, fail
+from rl.command import CommandError, Parser, fail
 from rl.config import ConfigError
 from rl.curves import CurveError, curve_of_runs, learning_curve, small_charts
 from rl.examples import RULES, Example, TurnInWords, choose, headline, tell
@@ -272,7 +271,7 @@ def table_of_runs(runs: Sequence[Run]) -> str:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="python -m rl.report", description=(__doc__ or "").split("\n")[0])
+    parser = Parser(prog="python -m rl.report", description=(__doc__ or "").split("\n")[0])
     parser.add_argument("runs", nargs="+", metavar="RUN", help="run folders; each gets its report.html")
     parser.add_argument("--curve", metavar="FILE.svg", help="draw the curve of all runs together instead")
     parser.add_argument("--table", action="store_true", help="print the runs' answers as a Markdown table instead")

@@ -16,7 +16,8 @@ def wilson(successes: int, n: int) -> tuple[float, float]:
     centre = p + Z * Z / (2 * n)
     spread = Z * math.sqrt(p * (1 - p) / n + Z * Z / (4 * n * n))
     scale = 1 + Z * Z / n
-    return max(0.0, (centre - spread) / scale), min(1.0, (centre + spread) / scale)
+    low, high = (centre - spread) / scale, (centre + spread) / scale
+    return 0.0 if successes == 0 else low, 1.0 if successes == n else high
 
 
 def paired_difference(before: Sequence[bool], after: Sequence[bool]) -> tuple[float, float, float]:

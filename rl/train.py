@@ -15,7 +15,6 @@ import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from msgspec.structs import replace
 from rich.console import Console
@@ -25,13 +24,13 @@ import scenarios
 from npc.errors import NpcError
 from recorder import RecorderError
 from rl.checkpoints import CheckpointError, is_run
-from rl.command import INTERRUPTED, CommandError, fail, options_from
-from rl.config import ConfigError, TrainConfig
-from rl.credit import CREDITS
+from rl.command import INTERRUPTED, CommandError, Parser, fail, options_from
+from rl.config import CREDITS, ConfigError, TrainConfig
 from rl.evaluation import plans_for
-from rl.policies import PolicyNameError, find_adapter
+from rl.policies import PolicyNameError, check_model, find_adapter
 from rl.pool import WorkerError
 from rl.proof import ProofError
+from rl.report import write_report
 from scenarios.contract import ScenarioError, check_seed
 
 SMOKE = {
@@ -41,7 +40,7 @@ SMOKE = {
 
 def arguments() -> argparse.ArgumentParser:
     defaults = TrainConfig(scenario="", model="", adapter="")
-    parser = argparse.ArgumentParser(prog="python -m rl.train", description=(__doc__ or "").split("\n")[0])
+    parser = Parser(prog="python -m rl.train", description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--scenario", help="what is to be learned: " + ", ".join(scenarios.names()))
     parser.add_argument("--option", action="append", default=[], metavar="KEY=VALUE", help="an option of the scenario")
     parser.add_argument("--model", default="auto", help="auto, nano, or a model folder (default: %(default)s)")
@@ -78,6 +77,7 @@ def config_from(args: argparse.Namespace) -> TrainConfig:
     check_seed(args.seed)
     options = scenario.resolve_options(options_from(args.option))
     model = "nano" if args.model == "auto" else args.model
+    check_model(model)
     adapter = find_adapter(model, args.adapter or scenario.name)
     config = TrainConfig(scenario=scenario.name, model=model, adapter=adapter, options=options, seed=args.seed)
     config = replace(config, **(SMOKE if args.smoke else {}))
@@ -108,28 +108,46 @@ def out_folder(args: argparse.Namespace, scenario: str) -> Path:
     return out
 
 
+def run_to_resume(args: argparse.Namespace) -> Path:
+    """The folder of a run that is to go on. Its settings are in it, so no others may be given."""
+    out = Path(args.resume)
+    if not is_run(out):
+        raise CommandError(f"--resume {out}: no run.toml in it, so there is no run to go on with")
+    parser = arguments()
+    given = [name for name, value in vars(args).items() if value != parser.get_default(name)]
+    others = [f"--{name.replace('_', '-')}" for name in given if name not in ("resume", "json")]
+    if others:
+        raise CommandError(f"--resume {out} goes on with the run's own settings; leave out {', '.join(others)}")
+    return out
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     args = arguments().parse_args(argv)
-    console = Console(highlight=False, soft_wrap=True)
-    if args.json:
-        console = Console(highlight=False, soft_wrap=True, stderr=True)
+    console = Console(highlight=False, soft_wrap=True, stderr=args.json)
+    try:
+        return _run(args, console)
+    except KeyboardInterrupt:
+        console.print("stopped", markup=False)
+        return INTERRUPTED
 
+
+def _run(args: argparse.Namespace, console: Console) -> int:
     def say(line: str) -> None:
         console.print(line, markup=False)
 
-    trainer = None
+    trainer, out = None, None
     try:
         from rl.trainer import Trainer, resume_config
 
         if args.resume:
-            out = Path(args.resume)
-            if not is_run(out):
-                raise CommandError(f"--resume {out}: no run.toml in it, so there is no run to go on with")
+            out = run_to_resume(args)
             config = resume_config(out)
+            if (out / "summary.json").is_file():
+                say(f"{out} is already finished; its report: {write_report(out)}")
+                return 0
         else:
             config = config_from(args)
             out = out_folder(args, config.scenario)
-        say(f"{config.scenario} with {config.model}, starting from {config.adapter}; run folder {out}")
         with Progress(TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(),
                       console=console, transient=True) as bar:  # fmt: skip
             task = bar.add_task("starting", total=config.updates)
@@ -138,17 +156,21 @@ def main(argv: Sequence[str] | None = None) -> int:
                 bar.update(task, description=what, completed=done, total=total)
 
             trainer = Trainer(out, config, say, resume=bool(args.resume), show=show)
+            start = Path(config.adapter).name
+            say(f"{config.scenario} with {config.model}, starting from the adapter {start}; run folder {out}")
             summary = trainer.run()
+        report = write_report(out)
     except (ScenarioError, NpcError, RecorderError, CheckpointError, ConfigError, CommandError, PolicyNameError,
             OSError) as error:  # fmt: skip
         if trainer is None:
+            if out is not None and out.is_dir() and not any(out.iterdir()):
+                out.rmdir()
             return fail("rl.train", error)
         say(f"stopped by an error after update {trainer.update}, what was learned is in {out}: {error}")
         return 1
     except KeyboardInterrupt:
         if trainer is None:
-            say("stopped before the first update")
-            return INTERRUPTED
+            raise
         say(f"stopped after update {trainer.update}; what was learned is in {out}; go on with: "
             f"python -m rl.train --resume {out}")  # fmt: skip
         return INTERRUPTED
@@ -158,19 +180,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     finally:
         if trainer is not None:
             trainer.close()
-    _close(say, out, summary, config)
+    say(f"{summary['episodes']} training episodes in {summary['wall_s'] / 60:.1f} minutes; report: {report}")
+    say(f"watch it: python -m game --brain {out}")
     if args.json:
         print(json.dumps(summary))
     return 0
-
-
-def _close(say: Any, out: Path, summary: dict[str, Any], config: TrainConfig) -> None:
-    from rl.report import write_report
-
-    write_report(out)
-    minutes = summary["wall_s"] / 60
-    say(f"{summary['episodes']} training episodes in {minutes:.1f} minutes; report: {out / 'report.html'}")
-    say(f"watch it: python -m game --brain {out}")
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ import numpy as np
 import scenarios
 from npc.adapters import attach, get_adapter, load_adapter, save_adapter, set_adapter, weights_hash
 from npc.models import Brain, load
-from rl.checkpoints import Tree, read_run, write_atomically, write_run
+from rl.checkpoints import CheckpointError, Tree, read_run, write_atomically, write_run
 from rl.config import TrainConfig, from_run
 from rl.credit import STATES, Credit, credit_episodes
 from rl.evaluation import plans_for, play_all, score
@@ -28,6 +28,7 @@ from rl.rollout import Episode, Plan, uniform
 from rl.statistics import paired_difference
 from rl.values import Values
 
+BASELINE = "baseline.json"
 START = "start"  # the node that holds the adapter the run began with
 Say = Callable[[str], None]  # takes a line for people
 Show = Callable[[str, int, int], None]  # takes what is being done, how much of it is done, and how much there is
@@ -53,16 +54,19 @@ class Trainer:
         self.episodes = 0
         self.best: tuple[float, str] = (-math.inf, START)
         self.metrics: list[dict[str, Any]] = []
-        if resume:
-            self._go_on()
-        else:
+        if not resume:
             write_run(out, msgspec.to_builtins(config))
-            self._save(START, None, {})
+        # opening the log takes its lock: a run that is still running is left alone
+        self.log = Logbook(out / "episodes.b22", self.scenario, "python -m rl.train", config.run_id, append=resume)
+        try:
+            self._begin(resume)
+        except BaseException:
+            self.log.close()
+            raise
         settings = Settings(config.scenario, config.model, config.rank, config.scale, config.tau, config.clip,
                             config.kl_weight)  # fmt: skip
         args = (settings, config.adapter)
         self.pool = Pool(config.workers, set_up, args) if config.workers > 1 else LocalPool(set_up, args)
-        self.log = Logbook(out / "episodes.b22", self.scenario, "python -m rl.train", config.run_id, append=resume)
         self.prefix_hash = self.log.add_prefix(
             self.brain.tokenizer.encode(self.scenario.prefix), self.brain.tokenizer_hash
         )
@@ -97,9 +101,9 @@ class Trainer:
 
     def _baselines(self) -> dict[str, Any]:
         """Everything that is measured before the first update, once a run."""
-        path = self.out / "baseline.json"
-        if path.is_file():
-            return json.loads(path.read_text(encoding="utf-8"))
+        kept = self._read_baseline()
+        if kept is not None:
+            return kept
         began = time.perf_counter()
         found: dict[str, Any] = {}
         for name in ("random", "teacher", "oracle"):
@@ -115,8 +119,17 @@ class Trainer:
         start = self._validate()
         self.best = (start, START)
         found |= {"validation": start, "wall_s": time.perf_counter() - began}
-        write_atomically(path, json.dumps(found, indent=2) + "\n")
+        write_atomically(self.out / BASELINE, json.dumps(found, indent=2) + "\n")
         return found
+
+    def _read_baseline(self) -> dict[str, Any] | None:
+        path = self.out / BASELINE
+        if not path.is_file():
+            return None
+        try:
+            return json.loads(path.read_text(encoding="utf-8"))
+        except ValueError as error:
+            raise CheckpointError(f"{path}: not JSON ({error}); remove it, and it is measured again") from error
 
     def _answer(self, before: dict[str, Any]) -> dict[str, Any]:
         """The head on the test seeds: the second and last time that they are touched."""
@@ -257,8 +270,9 @@ class Trainer:
             how = "greedy" if greedy else "sampled"
             self.show(f"test seeds {when}, {how}", self.update, self.config.updates)
             episodes = play_all(self.pool, plans, {"adapter": self.adapter, "greedy": greedy})
-            self.log.add(episodes, self._author(when), f"test {when}", "test", self.prefix_hash, self.update,
-                         self.attempt)  # fmt: skip
+            # what follows the last update is a step of its own, so that playing it again abandons no training
+            step = self.update + 1 if when == "after" else 0
+            self.log.add(episodes, self._author(when), f"test {when}", "test", self.prefix_hash, step, self.attempt)
             both.append(episodes)
         return both[0], both[1]
 
@@ -301,21 +315,39 @@ class Trainer:
         if parent is None:
             self.tree.set_head(name)
 
+    def _begin(self, resume: bool) -> None:
+        """The first checkpoint, or the last one of a run that goes on (the first, where it never came to one)."""
+        if resume and self.tree.names():
+            self._go_on()
+        else:
+            self._save(START, None, {})
+
     def _go_on(self) -> None:
         """Takes up the run at its last checkpoint; what was done after it is abandoned, and stays in the log."""
         last = self.tree.names()[-1]
         facts = self.tree.read(last)
+        for name in ("update", "episodes", "values"):
+            if name not in facts:
+                raise CheckpointError(f"{self.tree.folder(last) / 'node.json'}: field {name} is missing")
         self.update, self.episodes = facts["update"], facts["episodes"]
         tried = self.out / "attempt"
         self.attempt = int(tried.read_text(encoding="utf-8")) + 1 if tried.is_file() else 1
         write_atomically(tried, f"{self.attempt}\n")
         self.adapter = self._read_adapter(last)
+        made_under = load_adapter(self.brain, self.tree.folder(last))
+        for name, ours in (("scenario_version", self.scenario.version), ("source_hash", self.scenario.source_hash)):
+            if made_under.get(name) != ours:
+                path = self.tree.folder(last) / "provenance.json"
+                raise CheckpointError(
+                    f"{path}: {name} is {made_under.get(name)!r}, this program has {ours!r}: the rules or the reward "
+                    "have changed since, so the run can't go on; start a new one"
+                )
         self.values.sums = facts["values"]
         if self.update:
             self.optimizer.load(self.tree.folder(last) / "optimizer.safetensors")
-        baseline = self.out / "baseline.json"
-        if baseline.is_file():
-            self.best = (json.loads(baseline.read_text(encoding="utf-8"))["validation"], START)
+        before = self._read_baseline()
+        if before is not None:
+            self.best = (before["validation"], START)
         for name in self.tree.names():
             metrics = self.tree.read(name)["metrics"]
             if not metrics:

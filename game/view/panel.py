@@ -35,7 +35,7 @@ class Panel:
         surface = pygame.Surface(self.size)
         surface.fill(BACK)
         y = self._head(surface, facts)
-        y = self._section(surface, y, "It sees", facts.seen)
+        y = self._section(surface, y, "It saw", facts.seen)
         if facts.memory:
             y = self._section(surface, y, "It remembers", facts.memory)
         self._choices(surface, y, facts)

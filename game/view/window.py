@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable
 
@@ -22,6 +23,9 @@ class Window:
     def __init__(self, session: Session, stage: Stage, on_frame: Callable[[], None] = lambda: None) -> None:
         """Opens the window. `on_frame` is called after each frame. Raises pygame.error without a display."""
         pygame.display.init()
+        if pygame.display.get_driver() == "offscreen" and os.environ.get("SDL_VIDEODRIVER") != "offscreen":
+            pygame.display.quit()
+            raise pygame.error("there is no display")  # SDL would go on with a window that nobody can see
         self.session = session
         self.stage = stage
         self.picture = Picture()

@@ -248,8 +248,8 @@ def test_the_window_goes_on_while_the_brain_hangs(session: Session, monkeypatch:
 
     monkeypatch.setenv("SDL_VIDEODRIVER", "dummy")
     session.play()
+    os.kill(brains()[0], signal.SIGSTOP)  # before it is asked: it answers within milliseconds
     session.proceed()
-    os.kill(brains()[0], signal.SIGSTOP)
     session.deadline_s = 2
     window = Window(session, Stage(session))
     frames = []

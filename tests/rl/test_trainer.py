@@ -177,6 +177,8 @@ BAD = [
     (["--scenario", "fetch_item", "--groups", "0"], "--groups 0"),
     (["--scenario", "fetch_item", "--test-episodes", "501"], "500 seeds"),
     (["--scenario", "fetch_item", "--out", "/proc/run"], "can't write there"),
+    (["--scenario", "fetch_item", "--rate", "inf"], "--rate inf"),
+    (["--scenario", "fetch_item", "--kl-weight", "nan"], "--kl-weight nan"),
     (["--resume", "nowhere"], "no run.toml"),
     ([], "--scenario is missing"),
 ]
@@ -186,10 +188,56 @@ BAD = [
 def test_bad_input_gets_one_line_and_exit_code_2(args, says, capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert main(args) == 2
+    said = capsys.readouterr()
+    assert says in said.err
+    assert said.err.count("\n") == 1 and not said.out
+    assert not any(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "says"),
+    [
+        ("checkpoints/u0002/optimizer.safetensors", None, "optimizer.safetensors: missing"),
+        ("checkpoints/u0002/node.json", '{"update": 2}', "field episodes is missing"),
+        ("baseline.json", "{", "not JSON"),
+        ("run.toml", "scenario = 3", "run.toml"),
+        ("checkpoints/u0002/provenance.json", ('"scenario_version": 1', '"scenario_version": 0'), "have changed since"),
+    ],
+)
+def test_a_damaged_run_gets_one_line_and_exit_code_2(straight, tmp_path, capsys, file, text, says):
+    out = tmp_path / "run"
+    shutil.copytree(straight[0], out)
+    (out / "summary.json").unlink()
+    if text is None:
+        (out / file).unlink()
+    elif isinstance(text, tuple):
+        (out / file).write_text((out / file).read_text().replace(*text))
+    else:
+        (out / file).write_text(text)
+    assert main(["--resume", str(out)]) == 2
     said = capsys.readouterr().err
     assert says in said
     assert said.count("\n") == 1
-    assert not any(tmp_path.rglob("run.toml"))
+
+
+def test_resuming_takes_no_other_settings_and_a_finished_run_is_left_alone(straight, capsys):
+    out = straight[0]
+    assert main(["--resume", str(out), "--updates", "9", "--seed", "4"]) == 2
+    assert "leave out --seed, --updates" in capsys.readouterr().err
+    before = (out / "episodes.b22").read_bytes()
+    assert main(["--resume", str(out)]) == 0
+    assert "already finished" in capsys.readouterr().out
+    assert (out / "episodes.b22").read_bytes() == before
+
+
+def test_a_run_that_is_still_running_is_left_alone(tmp_path, capsys):
+    trainer = started(tmp_path / "run", small())
+    before = {path: path.read_bytes() for path in (tmp_path / "run").rglob("*") if path.is_file()}
+    assert main(["--resume", str(tmp_path / "run")]) == 2
+    assert "open" in capsys.readouterr().err
+    assert {path: path.read_bytes() for path in before} == before
+    assert not (tmp_path / "run/attempt").exists()
+    trainer.close()
 
 
 def broken(folder: Path, how: str) -> Path:
