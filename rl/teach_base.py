@@ -1,4 +1,4 @@
-"""Builds the embedded model `nano` from scratch: `python -m rl.teach_base --out assets/models/nano`.
+"""Builds the embedded model `nano` from scratch: `python -m rl.teach_base --out runs/nano`.
 
 What it is taught (`scenarios.lessons`): to recall a value by its name, to read an observation, to say what is so in
 it, and to follow random orders. At the end it unlearns what habits it has behind the bare cue: it acts at random there
@@ -210,7 +210,7 @@ def _rate(step: int, args: argparse.Namespace) -> float:
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m rl.teach_base", description=__doc__.split("\n")[0])
-    parser.add_argument("--out", default="assets/models/nano", help="folder for the model (default: %(default)s)")
+    parser.add_argument("--out", default="runs/nano", help="folder for the model (default: %(default)s)")
     parser.add_argument("--steps", type=int, default=1200, help="updates of recall and lessons (default: %(default)s)")
     parser.add_argument("--rows", type=int, default=128, help="rows an update, over all workers")
     parser.add_argument("--questions", type=int, default=8, help="questions about one observation")
