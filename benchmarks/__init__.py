@@ -1,0 +1,1 @@
+"""This project beside its peers: each module prints a table and, with --json, one object as its last line."""
