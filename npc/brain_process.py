@@ -28,14 +28,16 @@ class BrainError(NpcError):
 
 @dataclass(frozen=True)
 class BrainInfo:
-    """What the process loaded; the hashes are of the weights in its memory."""
+    """What the process loaded; the hashes are of the weights in its memory. ``prefix_ids``: the static prefix as the
+    brain reads it.
+    """
 
     model: str
     why: str
     base_hash: str
     tokenizer_hash: str
     weights_hash: str
-    prompt_prefix_tokens: int
+    prefix_ids: tuple[int, ...]
 
 
 @dataclass(frozen=True)
@@ -237,6 +239,6 @@ def _load(model: str, adapter: str | None, prefix: str) -> tuple[Any, BrainInfo]
         base_hash=brain.base_hash,
         tokenizer_hash=brain.tokenizer_hash,
         weights_hash=adapters.weights_hash(brain),
-        prompt_prefix_tokens=len(policy.prefix_ids),
+        prefix_ids=tuple(policy.prefix_ids),
     )
     return policy, info

@@ -125,10 +125,10 @@ class ModelPlayer:
     def identity(self) -> Identity:
         if self._info is None and self._brain.info is not None:
             info = self._info = self._brain.info
-            ids = prefix_ids(self.spec.model, self._prefix, info.tokenizer_hash)
             self._identity = Identity(
-                info.model, adapter_name(self.spec), info.base_hash, info.tokenizer_hash, info.weights_hash, ids
-            )
+                info.model, adapter_name(self.spec), info.base_hash, info.tokenizer_hash, info.weights_hash,
+                info.prefix_ids,
+            )  # fmt: skip
         return self._identity
 
     @property
@@ -229,13 +229,3 @@ def model_folder(model: str) -> Path:
     if model in ("auto", "nano"):
         return Path(str(resources.files("assets") / "models" / "nano"))
     return Path(model)
-
-
-def prefix_ids(model: str, prefix: str, tokenizer_hash: str) -> tuple[int, ...]:
-    """The token ids of the static prefix, by the very tokenizer that the brain loaded (its hash is compared)."""
-    from npc.tokenizer import load_tokenizer
-
-    tokenizer = load_tokenizer(model_folder(model))
-    if tokenizer.hash != tokenizer_hash:
-        raise BrainFailed(f"{model_folder(model)}: its tokenizer was changed while the game was running; start again")
-    return tuple(tokenizer.encode(prefix))

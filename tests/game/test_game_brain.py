@@ -13,7 +13,7 @@ from game.__main__ import main
 from game.view.facts import facts_of
 from game.view.journal import Journal
 from game.view.picture import state_line
-from game.view.players import BrainFailed, RulePlayer, prefix_ids
+from game.view.players import BrainFailed, RulePlayer
 from game.view.session import PLAYED, THINKING, Session
 from game.view.stage import Stage, spoken
 from npc.decision import Decision
@@ -51,14 +51,13 @@ def wait_for(session: Session, true: Callable[[], bool], seconds: float = PATIEN
 
 def prompt_of(tiny: str, turn: Turn) -> tuple[int, ...]:
     """The ids that the turn's own observation has."""
-    model = tiny.partition(":")[0]
-    return prefix_ids(model, f" {turn.observation} do", made_hash(model))
+    return ids_of(tiny, f" {turn.observation} do")
 
 
-def made_hash(model: str) -> str:
+def ids_of(tiny: str, text: str) -> tuple[int, ...]:
     from npc.tokenizer import load_tokenizer
 
-    return load_tokenizer(Path(model)).hash
+    return tuple(load_tokenizer(Path(tiny.partition(":")[0])).encode(text))
 
 
 def test_a_model_plays_the_same_in_every_way_of_playing(tiny: str, tmp_path: Path) -> None:
@@ -76,7 +75,9 @@ def test_a_model_plays_the_same_in_every_way_of_playing(tiny: str, tmp_path: Pat
     with Reader(tmp_path / "log.b22") as log:
         episodes = list(log.episodes())
         begin, turns = episodes[0].begin, episodes[0].turns
-        assert log.prefix(begin.prefix_hash).tokenizer_hash == begin.tokenizer_hash
+        prefix = log.prefix(begin.prefix_hash)
+        assert prefix.tokenizer_hash == begin.tokenizer_hash
+        assert tuple(prefix.token_ids) == ids_of(tiny, FETCH.prefix), "the ids are those that the brain reads"
     assert begin.model == "tiny" and begin.adapter == tiny.partition(":")[2]
     assert begin.weights_hash and begin.base_hash and begin.weights_hash != begin.base_hash
     assert not any(turn.greedy or turn.fallback for turn in turns)

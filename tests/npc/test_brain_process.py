@@ -42,6 +42,7 @@ def test_answers_as_the_policy_does_and_only_the_newest_turn(folder):
         assert process.state == "ready" and process.info is not None
         made = load(folder)
         assert (process.info.base_hash, process.info.weights_hash) == (made.base_hash, made.base_hash)
+        assert process.info.prefix_ids == tuple(made.tokenizer.encode(" mara")) != ()
         [expected] = ClosedPolicy(made, " mara").decide([" rope dock"], [LEGAL], 0.7, [0.4])
         assert (decision.phrase, decision.sampled_ids) == (expected.phrase, expected.sampled_ids)
         assert decision.probs == pytest.approx(expected.probs, abs=1e-6)
