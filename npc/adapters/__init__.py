@@ -151,8 +151,8 @@ def load_adapter(brain: Brain, folder: str | Path) -> dict[str, Any]:
     folder = Path(folder)
     if not folder.is_dir():
         raise AdapterError(f"{folder}: no such adapter folder")
-    config, provenance = _read_json(folder / CONFIG_FILE), _read_json(folder / PROVENANCE_FILE)
-    rank, scale = _read_config(config, folder / CONFIG_FILE, len(brain.model.layers))
+    config, provenance = read_json(folder / CONFIG_FILE), read_json(folder / PROVENANCE_FILE)
+    rank, scale = read_config(config, folder / CONFIG_FILE, len(brain.model.layers))
     for name, ours in (("base_hash", brain.base_hash), ("tokenizer_hash", brain.tokenizer_hash)):
         if provenance.get(name) != ours:
             raise AdapterError(
@@ -190,7 +190,8 @@ def _wanted(brain: Brain, rank: int) -> dict[str, mx.array]:
     return wanted
 
 
-def _read_config(config: Mapping[str, Any], path: Path, layers: int) -> tuple[int, float]:
+def read_config(config: Mapping[str, Any], path: Path, layers: int | None = None) -> tuple[int, float]:
+    """Rank and scale of adapter_config.json, for a model of `layers` blocks (None: any). Raises AdapterError."""
     if config.get("fine_tune_type", "lora") != "lora":
         raise AdapterError(f"{path}: fine_tune_type is {config['fine_tune_type']!r}, only 'lora' is loaded")
     parameters = config.get("lora_parameters")
@@ -203,12 +204,13 @@ def _read_config(config: Mapping[str, Any], path: Path, layers: int) -> tuple[in
         raise AdapterError(f"{path}: lora_parameters.scale is {scale!r}, must be a number above 0")
     if parameters.get("dropout", 0.0) != 0.0:
         raise AdapterError(f"{path}: lora_parameters.dropout is {parameters['dropout']!r}, must be 0")
-    if config.get("num_layers") != layers:
+    if layers is not None and config.get("num_layers") != layers:
         raise AdapterError(f"{path}: num_layers is {config.get('num_layers')!r}, the model has {layers}")
     return rank, float(scale)
 
 
-def _read_json(path: Path) -> dict[str, Any]:
+def read_json(path: Path) -> dict[str, Any]:
+    """An object out of a file of an adapter folder. Raises AdapterError."""
     if not path.is_file():
         raise AdapterError(f"{path}: missing; an adapter folder holds {WEIGHTS_FILE}, {CONFIG_FILE}, {PROVENANCE_FILE}")
     try:
