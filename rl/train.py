@@ -137,7 +137,8 @@ def _run(args: argparse.Namespace, console: Console) -> int:
 
     trainer, out = None, None
     try:
-        from rl.trainer import Trainer, resume_config
+        from rl.keeping import resume_config
+        from rl.trainer import Trainer
 
         if args.resume:
             out = run_to_resume(args)
@@ -166,12 +167,12 @@ def _run(args: argparse.Namespace, console: Console) -> int:
             if out is not None and out.is_dir() and not any(out.iterdir()):
                 out.rmdir()
             return fail("rl.train", error)
-        say(f"stopped by an error after update {trainer.update}, what was learned is in {out}: {error}")
+        say(f"stopped by an error after update {trainer.state.update}, what was learned is in {out}: {error}")
         return 1
     except KeyboardInterrupt:
         if trainer is None:
             raise
-        say(f"stopped after update {trainer.update}; what was learned is in {out}; go on with: "
+        say(f"stopped after update {trainer.state.update}; what was learned is in {out}; go on with: "
             f"python -m rl.train --resume {out}")  # fmt: skip
         return INTERRUPTED
     except (ProofError, WorkerError) as error:

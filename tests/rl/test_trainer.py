@@ -95,8 +95,8 @@ def test_two_updates_straight_equal_one_a_stop_and_another(straight, tmp_path):
     out, summary = straight
     halted = tmp_path / "run"
     trainer = started(halted, small())
-    trainer._baselines()
-    trainer._one_update()
+    trainer.baselines()
+    trainer.one_update()
     trainer.close()
     again = run(halted, small(), resume=True)
     for node in ("u0001", "u0002"):
@@ -111,9 +111,9 @@ def test_a_kill_between_log_and_checkpoint_is_told_apart_by_attempt(straight, tm
     out, _ = straight
     halted = tmp_path / "run"
     trainer = started(halted, small())
-    trainer._baselines()
-    trainer._one_update()
-    trainer._one_update()
+    trainer.baselines()
+    trainer.one_update()
+    trainer.one_update()
     trainer.close()
     shutil.rmtree(halted / "checkpoints/u0002")
     run(halted, small(), resume=True)
@@ -133,14 +133,15 @@ def test_an_all_dead_batch_makes_no_step(tmp_path, monkeypatch, credit):
     monkeypatch.setattr(rl.credit, "advantages", lambda rewards, credit: None)
     said = []
     trainer = started(tmp_path / "run", small(updates=1, credit=credit), say=said.append)
-    before = {name: value.tobytes() for name, value in trainer.adapter.items()}
-    monkeypatch.setattr(trainer.optimizer, "step", lambda *a: pytest.fail("the optimizer stepped on a dead batch"))
-    trainer._baselines()
-    trainer._one_update()
+    before = {name: value.tobytes() for name, value in trainer.state.adapter.items()}
+    steps = trainer.state.optimizer
+    monkeypatch.setattr(steps, "step", lambda *a: pytest.fail("the optimizer stepped on a dead batch"))
+    trainer.baselines()
+    trainer.one_update()
     trainer.close()
-    assert {name: value.tobytes() for name, value in trainer.adapter.items()} == before
+    assert {name: value.tobytes() for name, value in trainer.state.adapter.items()} == before
     assert any("mis-scaled" in line and "difficulty" in line for line in said)
-    line = trainer.metrics[-1]
+    line = trainer.state.metrics[-1]
     assert line["dead_groups"] == 2
     assert line["kl"] is None
     assert line["loss"] is None
@@ -155,10 +156,10 @@ def test_the_head_is_the_best_validated_node(straight):
 
 def test_the_answer_is_of_the_head_and_not_of_the_last_update(tmp_path):
     trainer = started(tmp_path / "run", small(updates=1, rate=0.05))
-    before = trainer._baselines()
-    trainer._one_update()
-    trainer.tree.set_head("start")
-    after = trainer._answer(before)
+    before = trainer.baselines()
+    trainer.one_update()
+    trainer.keeper.tree.set_head("start")
+    after = trainer.answer(before)
     trainer.close()
     assert after["trained"] == before["baseline"]
     assert after["trained_greedy"] == before["baseline_greedy"]
