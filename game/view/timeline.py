@@ -58,7 +58,8 @@ def _cells(rerun: Rerun, size: tuple[int, int], colour: tuple[int, int, int]) ->
     most = max((abs(turn.reward) for turn in rerun.turns), default=0.0) or 1.0
     for at, turn in enumerate(rerun.turns):
         left = track.left + track.width * at // count
-        cell = pygame.Rect(left, track.top, max(track.left + track.width * (at + 1) // count - left - gap, 1), track.height)
+        right = track.left + track.width * (at + 1) // count - gap
+        cell = pygame.Rect(left, track.top, max(right - left, 1), track.height)
         pygame.draw.rect(surface, colour, cell)
         middle, half = cell.centery, cell.height / 2
         pygame.draw.line(surface, DARK, (cell.left, middle), (cell.right - 1, middle))
