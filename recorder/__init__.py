@@ -11,6 +11,8 @@
 The format is specified in docs/b22-format.md.
 """
 
+from recorder.dataset import Batch, Dataset, Group
+from recorder.episode import Episode
 from recorder.errors import (
     ClosedError,
     DamagedLogError,
@@ -27,16 +29,18 @@ from recorder.errors import (
     RecorderError,
     RecordError,
     RecordTooLargeError,
+    RewardVersionError,
     SyncFailedError,
     UnsupportedFormatError,
     WriteFailedError,
 )
 from recorder.framing import Op
-from recorder.reader import Episode, Reader
+from recorder.reader import Reader
 from recorder.records import (
     Amend,
     EpisodeBegin,
     EpisodeEnd,
+    Gap,
     Header,
     Prefix,
     Turn,
@@ -44,20 +48,26 @@ from recorder.records import (
     prefix_hash,
     unpack_floats,
 )
+from recorder.salvage import Recovery, recover
 from recorder.scan import Damage
+from recorder.scoring import Rescored, rescore
 from recorder.writer import Writer
 
 __all__ = [
     "Amend",
+    "Batch",
     "ClosedError",
     "Damage",
     "DamagedLogError",
+    "Dataset",
     "DictionaryError",
     "Episode",
     "EpisodeBegin",
     "EpisodeEnd",
     "EpisodeNotFoundError",
     "EpisodeStateError",
+    "Gap",
+    "Group",
     "Header",
     "LockedError",
     "LogExistsError",
@@ -72,6 +82,9 @@ __all__ = [
     "RecordError",
     "RecordTooLargeError",
     "RecorderError",
+    "Recovery",
+    "Rescored",
+    "RewardVersionError",
     "SyncFailedError",
     "Turn",
     "UnsupportedFormatError",
@@ -79,5 +92,7 @@ __all__ = [
     "Writer",
     "pack_floats",
     "prefix_hash",
+    "recover",
+    "rescore",
     "unpack_floats",
 ]

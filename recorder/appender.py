@@ -8,6 +8,7 @@ import os
 import time
 import warnings
 from collections import OrderedDict
+from collections.abc import Sequence
 from pathlib import Path
 
 from recorder import sync as syncing
@@ -21,6 +22,7 @@ from recorder.records import (
     EpisodeBegin,
     EpisodeEnd,
     Footer,
+    Gap,
     Header,
     Prefix,
     Record,
@@ -57,7 +59,11 @@ class Appender:
         sync_every: float,
         level: int,
         index_every: int,
+        header_content: bytes | None = None,
+        dictionaries: Sequence[bytes] = (),
     ) -> None:
+        """`header_content` is the header's bytes where they are to be kept as they came; `dictionaries` are embedded
+        besides the one that is compressed with."""
         self.path = path
         self.closed = True  # until everything stands, for __del__
         self.running: dict[int, int] = {}
@@ -65,7 +71,8 @@ class Appender:
         self._policy, self._every, self._index_every = policy, sync_every, index_every
         self._syncer: Syncer | None = None
         self._pid = os.getpid()
-        dict_id = dictionary_id(dictionary) if dictionary is not None else 0
+        embedded = [*([dictionary] if dictionary is not None else []), *dictionaries]
+        self._vital = [Dictionary(id=dictionary_id(data), data=data) for data in embedded]
         self._deflate = Deflater(dictionary, level)
         self._repeated: OrderedDict[str, Prefix] = OrderedDict()
         encoded = encode(header)
@@ -73,8 +80,7 @@ class Appender:
         try:
             tail = examine(path, dictionary) if os.fstat(self._fd).st_size else Tail()
             self._go_on(tail)
-            self.put_encoded(*encoded)
-            self._vital = Dictionary(id=dict_id, data=dictionary) if dictionary is not None else None
+            self.put_stored(Op.HEADER, 0, encoded[1] if header_content is None else header_content, encoded[0])
             self._put_vital()
             self.put(Schema(json=schema_json()))
             self._put_vital()  # a second copy, apart from the first: one bad byte orphans no turn
@@ -82,7 +88,7 @@ class Appender:
                 with contextlib.suppress(OSError):  # a folder that can't be synced is no reason not to record
                     syncing.flush_folder(path.parent)
         except BaseException:
-            self._release()
+            self.abandon()
             raise
         self.closed = False
 
@@ -102,7 +108,7 @@ class Appender:
     def __del__(self) -> None:
         if not getattr(self, "closed", True) and self._pid == os.getpid():
             warnings.warn(f"{self.path}: writer was never closed", ResourceWarning, stacklevel=2, source=self)
-            self._release()
+            self.abandon()
 
     # ---------------------------------------------------------------- records
 
@@ -132,19 +138,20 @@ class Appender:
             self._repeated.popitem(last=False)
 
     def _put_vital(self) -> None:
-        if self._vital is not None:
-            self.put(self._vital)
+        for dictionary in self._vital:
+            self.put(dictionary)
 
     def put_encoded(self, record: Record, content: bytes) -> None:
         """Writes one record that `encode` has checked. Raises as `put`."""
         op = OPS[type(record)]
-        flags, payload = Flag.ZSTD, content
         if op == Op.HEADER:
-            flags = 0  # readable by eye, and without zstd
-        elif op in _FRAMED:
-            payload = self._deflate.turn(content)
+            self.put_stored(op, 0, content, record)  # readable by eye, and without zstd
         else:
-            payload = self._deflate.plain(content)
+            deflate = self._deflate.turn if op in _FRAMED else self._deflate.plain
+            self.put_stored(op, Flag.ZSTD, deflate(content), record)
+
+    def put_stored(self, op: int, flags: int, payload: bytes, record: Record | None) -> None:
+        """Writes one record whose payload is ready; `record` is what it holds, None where that isn't known here."""
         before = self._tape.mark
         try:
             self._tape.append(op, flags, payload)
@@ -152,7 +159,7 @@ class Appender:
             if self._tape.mark != before:  # also when Ctrl-C came between the write and here
                 self._took(op, record, before[0])
 
-    def _took(self, op: Op, record: Record, offset: int) -> None:
+    def _took(self, op: int, record: Record | None, offset: int) -> None:
         """Keeps account of a record that is in the file."""
         match record:
             case Turn():
@@ -163,6 +170,9 @@ class Appender:
                 self.episodes.add(record.episode)
             case EpisodeEnd():
                 self.running.pop(record.episode, None)
+            case Gap():
+                self.episodes.add(record.episode)
+                self.running[record.episode] = (record.turn or 0) + record.lost
         if op == Op.INDEX:
             self._previous_index, self._index_start = offset, self._tape.mark[0]
             self._directory = Directory()
@@ -232,9 +242,10 @@ class Appender:
             if self._policy != "none":
                 self.sync()
         finally:
-            self._release()
+            self.abandon()
 
-    def _release(self) -> None:
+    def abandon(self) -> None:
+        """Lets go of the file as it is, without a footer."""
         self.closed = True
         syncer, self._syncer = self._syncer, None
         if syncer is not None:

@@ -28,6 +28,7 @@ TYPES: dict[int, type[Record]] = {
     Op.AMEND: records.Amend,
     Op.INDEX: records.Index,
     Op.FOOTER: records.Footer,
+    Op.GAP: records.Gap,
 }
 OPS: dict[type[Record], Op] = {kind: Op(op) for op, kind in TYPES.items()}
 LEVEL = 3
@@ -100,6 +101,8 @@ def _check(record: Record) -> None:
             raise RecordError(f"{kind.__name__}.{name} is {value}: only finite numbers are recorded")
     if isinstance(record, records.Turn):
         _check_arrays(record)
+    elif isinstance(record, records.Amend):
+        _check_columns(record)
 
 
 def _check_terms(where: str, terms: dict[str, float]) -> None:
@@ -123,6 +126,20 @@ def _check_arrays(turn: records.Turn) -> None:
         raise RecordError(
             f"Turn.probs holds {len(turn.probs) // 4} numbers for {len(turn.legal)} legal phrases"
         )
+
+
+def _check_columns(amend: records.Amend) -> None:
+    lengths = set()
+    for name, numbers in amend.turn_terms.items():
+        lengths.add(len(numbers))
+        if not all(map(math.isfinite, numbers)):
+            raise RecordError(f"Amend.turn_terms[{name!r}] holds NaN or infinity: only finite numbers are recorded")
+        try:
+            math.fsum(numbers)
+        except OverflowError as error:
+            raise RecordError(f"Amend.turn_terms[{name!r}] add up to more than a float holds") from error
+    if len(lengths) > 1:
+        raise RecordError(f"Amend.turn_terms has columns of {sorted(lengths)} numbers; each holds one a turn")
 
 
 def _blame(record: Record, error: Exception) -> str:

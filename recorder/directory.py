@@ -12,6 +12,7 @@ from recorder.records import (
     Dictionary,
     EpisodeBegin,
     EpisodeEnd,
+    Gap,
     Index,
     Prefix,
     Record,
@@ -23,13 +24,14 @@ from recorder.records import (
 class _Place:
     """Absolute offsets of the records of one episode."""
 
-    __slots__ = ("amends", "begin", "end", "turns")
+    __slots__ = ("amends", "begin", "end", "gaps", "turns")
 
     def __init__(self) -> None:
         self.begin: int | None = None
         self.turns = array("Q")
         self.end: int | None = None
         self.amends = array("Q")
+        self.gaps = array("Q")
 
 
 def _add(offsets: array[int], offset: int) -> None:
@@ -53,7 +55,7 @@ class Directory:
         self.noted = 0
         """How many records were taken in one by one."""
 
-    def note(self, record: Record, offset: int) -> None:
+    def note(self, record: Record | None, offset: int) -> None:
         """Takes in one record. A repeated call for the same offset changes nothing."""
         self.noted += 1
         match record:
@@ -67,6 +69,8 @@ class Directory:
                 self._place(record.episode).end = offset
             case Amend():
                 _add(self._place(record.episode).amends, offset)
+            case Gap() if not self.slim:
+                _add(self._place(record.episode).gaps, offset)
             case Prefix():
                 self.prefixes[record.hash] = offset
             case Dictionary():
@@ -90,8 +94,12 @@ class Directory:
             for offset in place.turns:
                 turns.append(offset - last)
                 last = offset
-            amends = list(place.amends)
-            spots.append(Spot(episode=episode, begin=place.begin, turns=turns, end=place.end, amends=amends))
+            spots.append(
+                Spot(
+                    episode=episode, begin=place.begin, turns=turns, end=place.end, amends=list(place.amends),
+                    gaps=list(place.gaps),
+                )
+            )
         return Index(
             start=start,
             previous=previous,
@@ -117,10 +125,12 @@ class Directory:
                 place.turns.append(offset)
             if spot.end is not None:
                 place.end = spot.end
-            for offset in spot.amends:
+            for offset in (*spot.amends, *spot.gaps):
                 if not 0 <= offset < 2**63:
                     raise ValueError(f"episode {spot.episode}: an offset is out of range")
-                place.amends.append(offset)
+            place.amends.extend(spot.amends)
+            if not self.slim:
+                place.gaps.extend(spot.gaps)
         for one in index.attempts:
             self._attempt(one.run, one.attempt, one.first_update)
         self.prefixes.update(index.prefixes)

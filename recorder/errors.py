@@ -65,6 +65,10 @@ class PrefixNotFoundError(RecorderError, KeyError):
         return str(self.args[0]) if self.args else ""
 
 
+class RewardVersionError(RecorderError, ValueError):
+    """An episode was not scored under the reward version that was asked for, or a version can't be named so."""
+
+
 class DictionaryError(RecorderError, ValueError):
     """Bytes that are no trained zstd dictionary, or samples that none can be trained from."""
 

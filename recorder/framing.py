@@ -43,6 +43,7 @@ class Op(IntEnum):
     AMEND = 8
     INDEX = 9
     FOOTER = 10
+    GAP = 11
 
 
 class Flag:

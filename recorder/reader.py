@@ -9,46 +9,17 @@ from typing import Literal, Self
 import msgspec
 
 from recorder.directory import Directory
+from recorder.episode import Episode
 from recorder.errors import ClosedError, DamagedLogError, EpisodeNotFoundError, PrefixNotFoundError
 from recorder.framing import Op
-from recorder.records import Amend, EpisodeBegin, EpisodeEnd, Footer, Header, Prefix, Record, Turn
+from recorder.records import Amend, EpisodeBegin, EpisodeEnd, Footer, Gap, Header, Prefix, Record, Turn
 from recorder.scan import Damage, Frame
 from recorder.store import Store
 
 Attempts = Literal["latest", "all"]
 """`latest` leaves out what a resumed run went back behind and recorded again; `all` gives everything."""
 
-_STEPS = frozenset({Op.HEADER, Op.EPISODE_BEGIN, Op.TURN, Op.EPISODE_END})
-
-
-class Episode(msgspec.Struct, frozen=True):
-    """One episode as far as the log holds it. `end` is None where it never ended, or the end is lost."""
-
-    begin: EpisodeBegin
-    turns: list[Turn]
-    end: EpisodeEnd | None
-    amends: list[Amend]
-
-    @property
-    def whole(self) -> bool:
-        """Whether it ended and every turn is there."""
-        return (
-            self.end is not None
-            and len(self.turns) == self.end.turns
-            and all(turn.turn == at for at, turn in enumerate(self.turns))
-        )
-
-    def terms(self, turn: int | None = None) -> dict[str, float]:
-        """Reward terms of the turn numbered `turn`, or of the episode's end, with its AMENDs applied."""
-        merged: dict[str, float] = {}
-        if turn is None:
-            merged.update(self.end.terms if self.end else {})
-        else:
-            merged.update(next((one.terms for one in self.turns if one.turn == turn), {}))
-        for amend in self.amends:
-            if amend.turn == turn:
-                merged.update(amend.terms)
-        return merged
+_STEPS = frozenset({Op.HEADER, Op.EPISODE_BEGIN, Op.TURN, Op.EPISODE_END, Op.GAP})
 
 
 class Reader:
@@ -150,9 +121,11 @@ class Reader:
             match record:
                 case EpisodeBegin() if not superseded(record):
                     amends = self._amends(self._survey(), record.episode)
-                    waiting[record.episode] = Episode(record, [], None, amends)
+                    waiting[record.episode] = Episode(record, [], None, amends, [])
                 case Turn() if record.episode in waiting:
                     waiting[record.episode].turns.append(record)
+                case Gap() if record.episode in waiting:
+                    waiting[record.episode].gaps.append(record)
                 case EpisodeEnd() if record.episode in waiting:
                     yield msgspec.structs.replace(waiting.pop(record.episode), end=record)
                 case Header():
@@ -200,6 +173,10 @@ class Reader:
         """Whether a later attempt of the same run went back to this episode's update or before it."""
         return self._survey().superseded(begin)
 
+    def attempts(self) -> dict[tuple[str, int], int]:
+        """The first update that was recorded in each (run, attempt)."""
+        return dict(self._survey().attempts)
+
     # ---------------------------------------------------------------- inside
 
     @property
@@ -241,4 +218,6 @@ class Reader:
         end = None if place.end is None else self._open.record_at(place.end)
         if not isinstance(end, EpisodeEnd) or end.episode != episode:
             end = None
-        return Episode(begin, turns, end, self._amends(directory, episode))
+        marks = [self._open.record_at(offset) for offset in place.gaps]
+        gaps = [one for one in marks if isinstance(one, Gap) and one.episode == episode]
+        return Episode(begin, turns, end, self._amends(directory, episode), gaps)

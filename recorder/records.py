@@ -196,6 +196,9 @@ class Amend(Record, frozen=True, kw_only=True, omit_defaults=True):
     """A late reward or label for an episode, or for one turn of it. Nothing is rewritten.
 
     A term or label given here stands in place of the one of that name; a later AMEND wins over an earlier.
+    `turn_terms` scores the whole episode again: a column of numbers for each term, place t for turn t. It stands in
+    place of all terms of all turns, and its sums in place of the end's. `reward_version` names the rules it was
+    scored by.
     """
 
     episode: Natural
@@ -203,6 +206,22 @@ class Amend(Record, frozen=True, kw_only=True, omit_defaults=True):
     terms: dict[str, float] = {}
     labels: dict[str, str] = {}
     author: str = ""
+    created_unix: float = 0.0
+    reward_version: str = ""
+    turn_terms: dict[str, list[float]] = {}
+
+
+class Gap(Record, frozen=True, kw_only=True, omit_defaults=True):
+    """Something of an episode is known to be missing from here on, so that its absence is no damage of this file.
+
+    Written where recording goes on after records that could not be written, and by `recover`. `turn` is the first turn
+    that is missing, `lost` how many are; None stands for the episode's begin.
+    """
+
+    episode: Natural
+    turn: Natural | None = None
+    lost: Natural = 0
+    reason: str = ""
     created_unix: float = 0.0
 
 
@@ -217,6 +236,7 @@ class Spot(Record, frozen=True, kw_only=True, omit_defaults=True):
     turns: list[int] = []
     end: Natural | None = None
     amends: list[int] = []
+    gaps: list[int] = []
 
 
 class Attempt(Record, frozen=True, kw_only=True, omit_defaults=True):

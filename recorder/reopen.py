@@ -11,7 +11,7 @@ from recorder.dictionary import dictionary_id
 from recorder.directory import Directory, IdRanges
 from recorder.errors import DamagedLogError, DictionaryError, LockedError, LogExistsError, OpenError
 from recorder.framing import HEAD_SIZE, MAX_SEQUENCE, Op, unpack_head
-from recorder.records import Dictionary, EpisodeBegin, Index
+from recorder.records import Dictionary, EpisodeBegin, Gap, Index
 from recorder.scan import Damage
 from recorder.store import Store
 
@@ -77,9 +77,9 @@ def _examine(store: Store, dictionary: bytes | None) -> Tail:
         tail.offset, tail.sequence = frame.end, frame.sequence + 1
         tail.records += 1
         tail.turns += frame.op == Op.TURN
-        if frame.op in (Op.EPISODE_BEGIN, Op.INDEX, Op.DICT):
+        if frame.op in (Op.EPISODE_BEGIN, Op.GAP, Op.INDEX, Op.DICT):
             record = store.decode(frame)
-            if isinstance(record, EpisodeBegin):
+            if isinstance(record, EpisodeBegin | Gap):
                 tail.episodes.add(record.episode)
             elif isinstance(record, Index):
                 tail.previous_index, tail.index_start = frame.offset, frame.end
@@ -103,7 +103,8 @@ def _check_damage(store: Store, damage: Damage, tail: Tail) -> None:
         where = damage.first_bad_offset if damage.bad_regions else "a gap in the sequence numbers"
         raise DamagedLogError(
             f"{store.path}: damaged in the middle ({damage.bad_bytes} bytes in {damage.bad_regions} places, "
-            f"{damage.missing} records missing, first at {where}); appending would bury it: begin a new log"
+            f"{damage.missing} records missing, first at {where}); appending would bury it: save what is intact "
+            f"with `python -m recorder recover {store.path}`, or begin a new log"
         )
 
 

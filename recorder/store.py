@@ -15,6 +15,7 @@ from recorder.records import (
     EpisodeBegin,
     EpisodeEnd,
     Footer,
+    Gap,
     Header,
     Index,
     Record,
@@ -26,7 +27,7 @@ FOOTER_REACH = 4096
 """A FOOTER lies within this many bytes of the end."""
 
 _SLIM = frozenset({Op.EPISODE_BEGIN, Op.AMEND, Op.PREFIX, Op.DICT})
-_LINKED = frozenset({Op.EPISODE_BEGIN, Op.TURN, Op.EPISODE_END, Op.HEADER})
+_LINKED = frozenset({Op.EPISODE_BEGIN, Op.TURN, Op.EPISODE_END, Op.HEADER, Op.GAP})
 
 
 class Store:
@@ -34,7 +35,7 @@ class Store:
 
     def __init__(self, path: str | os.PathLike[str], dictionaries: Collection[bytes] = ()) -> None:
         self._spare = {dictionary.dictionary_id(data): data for data in dictionaries}
-        self._inflate = Inflater(self._dictionary)
+        self.inflate = Inflater(self.dictionary)
         self._inflate_plain = Inflater(lambda _: None)
         self._known: dict[int, int] = {}
         self.source = Source(path)
@@ -81,7 +82,7 @@ class Store:
         if frame.op not in TYPES or frame.flags & ~Flag.KNOWN:
             return None
         try:
-            return read_payload(frame.op, frame.flags, frame.payload, self._inflate)
+            return read_payload(frame.op, frame.flags, frame.payload, self.inflate)
         except PayloadError:
             return None
 
@@ -107,7 +108,7 @@ class Store:
             if ops is not None and frame.op not in ops:
                 continue
             try:
-                record = read_payload(frame.op, frame.flags, frame.payload, self._inflate)
+                record = read_payload(frame.op, frame.flags, frame.payload, self.inflate)
             except PayloadError as error:
                 damage.undecodable += 1
                 damage.first_error = damage.first_error or f"offset {frame.offset}: {error}"
@@ -124,7 +125,7 @@ class Store:
     @staticmethod
     def _is_linked(record: Record, open_episodes: set[int]) -> bool:
         match record:
-            case EpisodeBegin():
+            case EpisodeBegin() | Gap():
                 open_episodes.add(record.episode)
             case EpisodeEnd():
                 open_episodes.discard(record.episode)
@@ -179,7 +180,7 @@ class Store:
 
     # ---------------------------------------------------------------- dictionaries
 
-    def _dictionary(self, wanted: int) -> bytes | None:
+    def dictionary(self, wanted: int) -> bytes | None:
         """A dictionary's bytes, from the first intact copy in the file, or from outside of it."""
         if wanted in self._known:
             found = self._dictionary_at(self._known[wanted])

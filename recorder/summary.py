@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from recorder.reader import Reader
-from recorder.records import Amend, EpisodeBegin, EpisodeEnd, Header, Index, Prefix, Record, Turn, as_plain
+from recorder.records import Amend, EpisodeBegin, EpisodeEnd, Gap, Header, Index, Prefix, Record, Turn, as_plain
 from recorder.scan import Damage
 
 
@@ -25,7 +25,9 @@ class Summary(msgspec.Struct):
     ended: int = 0
     successes: int = 0
     incomplete: int = 0
-    """Episodes that ended and miss turns that were recorded."""
+    """Episodes that ended and miss turns that were recorded, with no GAP that says so."""
+    gaps: int = 0
+    """GAP records: places where turns are known to be missing (the disk was full, or the log was recovered)."""
     turns: int = 0
     amends: int = 0
     indexes: int = 0
@@ -44,14 +46,19 @@ class Summary(msgspec.Struct):
 
     @property
     def good(self) -> bool:
-        """Whether nothing is lost. An unclean end alone is good."""
-        return not self.damage.damaged and not self.incomplete
+        """Whether there is a record and none is lost. An unclean end alone is good, and so is a marked gap."""
+        return not self.damage.damaged and not self.incomplete and not self.empty
+
+    @property
+    def empty(self) -> bool:
+        """Whether the file holds no record at all: nothing was ever written whole."""
+        return not self.damage.records
 
     def plain(self) -> dict[str, Any]:
         """As JSON-ready values."""
         values: dict[str, Any] = msgspec.to_builtins(self)
         values["header"] = None if self.header is None else as_plain(self.header)
-        return {**values, "damaged": self.damage.damaged, "good": self.good}
+        return {**values, "damaged": self.damage.damaged, "empty": self.empty, "good": self.good}
 
 
 def summarize(reader: Reader) -> Summary:
@@ -88,6 +95,10 @@ def _count(summary: Summary, record: Record, following: dict[int, int | None]) -
                 summary.incomplete += 1
         case Amend():
             summary.amends += 1
+        case Gap():
+            summary.gaps += 1
+            if following.get(record.episode, 0) == (record.turn or 0):
+                following[record.episode] = (record.turn or 0) + record.lost
         case Header():
             summary.sessions += 1
             following.clear()

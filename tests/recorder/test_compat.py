@@ -61,7 +61,7 @@ def test_the_bytes_of_a_record_are_as_specified() -> None:
     assert unpack_head(record[:HEAD_SIZE]).length == 3
     assert {int(op): op.name for op in Op} == {
         1: "HEADER", 2: "SCHEMA", 3: "DICT", 4: "PREFIX", 5: "EPISODE_BEGIN", 6: "TURN", 7: "EPISODE_END",
-        8: "AMEND", 9: "INDEX", 10: "FOOTER",
+        8: "AMEND", 9: "INDEX", 10: "FOOTER", 11: "GAP",
     }
 
 
@@ -76,7 +76,7 @@ def test_every_field_that_was_added_has_a_default() -> None:
         "EpisodeBegin": {"episode", "scenario", "scenario_version", "seed"},
         "Turn": {"episode", "turn", "observation", "proposed", "executed"},
         "EpisodeEnd": {"episode", "ended", "success", "turns", "total_reward"},
-        "Amend": {"episode"}, "Index": {"start"}, "Footer": set(),
+        "Amend": {"episode"}, "Gap": {"episode"}, "Index": {"start"}, "Footer": set(),
     }
 
 
