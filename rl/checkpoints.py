@@ -1,113 +1,225 @@
-"""The tree of a run's checkpoints: every node holds adapter, optimizer, random state, metrics and its parent.
+"""Looks into a run's checkpoint tree and changes it: `python -m rl.checkpoints RUN tree`.
 
-    RUN/run.toml                     what was run
-    RUN/checkpoints/NODE/            adapters.safetensors adapter_config.json provenance.json
-                                     optimizer.safetensors node.json
-    RUN/checkpoints/head             the name of the node that plays
-
-A node is written beside its place and renamed into it, so that a kill leaves the tree as it was.
+Every update is a node. Any node can become the head, which is what plays, or the start of a branch, which is what
+`python -m rl.train --resume RUN` then goes on with.
 """
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
+import shlex
 import shutil
-import tomllib
+import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from npc.errors import NpcError
+from npc.models import hash_arrays, read_safetensors
+from rl.command import INTERRUPTED, CommandError, Parser, fail, options_from
+from rl.config import ConfigError, with_settings
+from rl.files import CheckpointError, is_run, read_run, write_through
+from rl.tree import WEIGHTS, Branch, Tree, branch_of
 
-class CheckpointError(ValueError):
-    """A run folder or node that can't be used; one line that names the file."""
+__all__ = ["CheckpointError", "Tree", "is_run", "read_run"]
 
-
-class Tree:
-    """The nodes under one `checkpoints` folder."""
-
-    def __init__(self, folder: Path) -> None:
-        self.root = folder
-
-    def folder(self, name: str) -> Path:
-        return self.root / name
-
-    def has(self, name: str) -> bool:
-        return (self.root / name / "node.json").is_file()
-
-    def names(self) -> list[str]:
-        """The nodes, in the order of their updates."""
-        found = [path.parent.name for path in self.root.glob("*/node.json") if not path.parent.name.startswith(".")]
-        return sorted(found, key=lambda name: (self.read(name)["update"], name))
-
-    def read(self, name: str) -> dict[str, Any]:
-        """A node's facts: update, parent, metrics, random state."""
-        path = self.root / name / "node.json"
-        try:
-            return json.loads(path.read_text(encoding="utf-8"))
-        except (OSError, ValueError) as error:
-            raise CheckpointError(f"{path}: not a readable checkpoint ({error})") from error
-
-    def head(self) -> str:
-        """The node that plays."""
-        path = self.root / "head"
-        if not path.is_file():
-            raise CheckpointError(f"{path}: missing, so no checkpoint is chosen yet; let the run make its first update")
-        return path.read_text(encoding="utf-8").strip()
-
-    def set_head(self, name: str) -> None:
-        if not self.has(name):
-            raise CheckpointError(f"{self.root}: no checkpoint {name!r}")
-        write_atomically(self.root / "head", name + "\n")
-
-    def add(self, name: str, facts: dict[str, Any], write: Any) -> Path:
-        """Makes node `name`: `write(folder)` puts its files down, `facts` becomes node.json."""
-        self.root.mkdir(parents=True, exist_ok=True)
-        unfinished = self.root / f".{name}.unfinished"
-        if unfinished.exists():
-            shutil.rmtree(unfinished)
-        unfinished.mkdir()
-        write(unfinished)
-        (unfinished / "node.json").write_text(json.dumps(facts, indent=2) + "\n", encoding="utf-8")
-        place = self.root / name
-        replaced = self.root / f".{name}.replaced"
-        if place.exists():  # moved aside, since a folder can't be renamed over one that isn't empty
-            os.replace(place, replaced)
-        os.replace(unfinished, place)
-        if replaced.exists():
-            shutil.rmtree(replaced)
-        return place
+BEST = "best"
 
 
-def is_run(folder: Path) -> bool:
-    """Whether a folder is a run's."""
-    return (folder / "run.toml").is_file()
+def facts_of(tree: Tree) -> dict[str, Any]:
+    """The whole tree as plain values: the nodes in the order of their updates, and who is what."""
+    head, best, scores = tree.head(), tree.best(), tree.scores()
+    nodes = []
+    for name in tree.names():
+        facts = tree.read(name)
+        metrics = facts.get("metrics") or {}
+        nodes.append({
+            "node": name, "update": facts["update"], "parent": facts.get("parent"), "branch": branch_of(name),
+            "episodes": facts.get("episodes", 0), "success": metrics.get("success"), "kl": metrics.get("kl"),
+            "entropy": metrics.get("entropy"), "validation": scores.get(name), "head": name == head,
+            "best": name == best, "pruned": bool(facts.get("pruned")),
+        })  # fmt: skip
+    branches = [{"branch": one.branch, "from": one.start, "settings": one.settings} for one in tree.branches()]
+    return {"head": head, "head_by_hand": tree.head_by_hand(), "best": best, "goes_on_from": tree.tip(),
+            "nodes": nodes, "branches": branches}  # fmt: skip
 
 
-def read_run(folder: Path) -> dict[str, Any]:
-    """run.toml of a run folder."""
-    path = folder / "run.toml"
+def drawn(found: dict[str, Any]) -> list[str]:
+    """The tree as lines for people: a branch is set in under the node that it left."""
+    children: dict[str | None, list[dict[str, Any]]] = {}
+    for node in found["nodes"]:
+        children.setdefault(node["parent"], []).append(node)
+    lines: list[str] = []
+
+    def follow(node: dict[str, Any], depth: int) -> None:
+        while True:
+            lines.append("  " * depth + _told(node, found["goes_on_from"]))
+            further = children.get(node["node"], [])
+            same = next((child for child in further if child["branch"] == node["branch"]), None)
+            for child in further:
+                if child is not same:
+                    lines.append("  " * depth + f"└ branch {child['branch']}")
+                    follow(child, depth + 1)
+            if same is None:
+                return
+            node = same
+
+    known = {node["node"] for node in found["nodes"]}
+    for parent, nodes in children.items():
+        if parent not in known:
+            for node in nodes:
+                follow(node, 0)
+    return lines
+
+
+def _told(node: dict[str, Any], tip: str | None) -> str:
+    words = [f"{node['node']:<9}"]
+    if node["validation"] is not None:
+        words.append(f"validation {100 * node['validation']:.1f} %")
+    if node["success"] is not None:
+        words.append(f"training {100 * node['success']:.1f} %")
+    words += [f"{name} {node[name]:.4f}" for name in ("kl", "entropy") if node[name] is not None]
+    marks = [word for word in ("head", "best", "pruned") if node[word]]
+    if node["node"] == tip:
+        marks.append("training goes on from here")
+    return "  ".join([*words, f"[{', '.join(marks)}]"] if marks else words).rstrip()
+
+
+def branch(run: Path, tree: Tree, node: str, pairs: Sequence[str]) -> Branch:
+    """Begins a branch at `node`. A finished run is open again after it; its answer is kept beside, by the old line."""
+    settings = with_settings(read_run(run), options_from(pairs, "--set"), str(run / "run.toml"))
+    updates = settings.get("updates", read_run(run).get("updates", 0))
+    tree.weights(node)
+    if tree.read(node)["update"] >= updates:
+        raise CommandError(f"{node} has made all {updates} updates, so nothing is left to train; choose an earlier node"
+                           f" or give it more with --set updates=N")  # fmt: skip
+    old = tree.line().branch
+    begun = tree.start_branch(node, settings)
+    summary = run / "summary.json"
+    if summary.is_file():
+        os.replace(summary, run / f"summary-{f'b{old}' if old else 'trunk'}.json")
+    return begun
+
+
+def export(run: Path, tree: Tree, node: str, out: Path) -> dict[str, Any]:
+    """Copies a node's adapter with its provenance into the new folder `out`; returns the provenance.
+
+    Raises CommandError for a folder that is there, CheckpointError where the adapter isn't what its provenance names.
+    """
+    source = tree.weights(node)
+    if out.exists() and (not out.is_dir() or any(out.iterdir())):
+        raise CommandError(f"--out {out}: already there and not an empty folder; name another one")
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise CheckpointError(f"{path}: not a readable run.toml ({error})") from error
+        origin = json.loads((source / "provenance.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise CheckpointError(f"{source / 'provenance.json'}: not readable ({error})") from error
+    tensors = read_safetensors(source / WEIGHTS[0], CheckpointError)
+    if hash_arrays(tensors) != origin.get("weights_hash"):
+        raise CheckpointError(f"{source / WEIGHTS[0]}: not the tensors that its provenance names; the file is damaged")
+    facts = tree.read(node)
+    origin |= {"node": node, "parent": facts.get("parent"), "episodes": facts.get("episodes", 0),
+               "validation": tree.scores().get(node), "settings": read_run(run)}  # fmt: skip
+    unfinished = out.parent / f".{out.name}.unfinished"
+    shutil.rmtree(unfinished, ignore_errors=True)
+    unfinished.mkdir(parents=True)
+    for name in WEIGHTS[:2]:
+        shutil.copyfile(source / name, unfinished / name)
+    (unfinished / WEIGHTS[2]).write_text(json.dumps(origin, indent=2, sort_keys=True) + "\n", encoding="utf-8")
+    write_through(unfinished)
+    os.replace(unfinished, out)  # an empty folder gives way
+    return origin
 
 
-def write_run(folder: Path, values: dict[str, Any]) -> None:
-    """Writes run.toml: words, numbers, flags and lists of them."""
-    write_atomically(folder / "run.toml", "".join(f"{key} = {_toml(value)}\n" for key, value in values.items()))
+def arguments() -> argparse.ArgumentParser:
+    parser = Parser(prog="python -m rl.checkpoints", description=(__doc__ or "").split("\n\n")[0])
+    parser.add_argument("run", metavar="RUN", type=Path, help="a run folder")
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    commands.add_parser("tree", help="all nodes, and which is the head")
+    show = commands.add_parser("show", help="all that a node holds")
+    show.add_argument("node", metavar="NODE")
+    head = commands.add_parser("head", help="which node plays, or choose it")
+    head.add_argument("--set", metavar="NODE", help="the new head; training leaves it alone until --set best")
+    begin = commands.add_parser("branch", help="let the next --resume go on from a node")
+    begin.add_argument("node", metavar="NODE")
+    begin.add_argument("--set", action="append", default=[], metavar="KEY=VALUE",
+                       help="a setting of this branch alone, as in rate=3e-4")  # fmt: skip
+    prune = commands.add_parser("prune", help="throw away weights that nothing needs; metrics and tree stay")
+    prune.add_argument("--keep", action="append", default=[], metavar="NODE", help="may be given several times")
+    prune.add_argument("--dry-run", action="store_true", help="only say which")
+    out = commands.add_parser("export", help="an adapter with its provenance, ready to be used elsewhere")
+    out.add_argument("--out", required=True, metavar="FOLDER", type=Path)
+    out.add_argument("--node", metavar="NODE", help="default: the head")
+    for command in (parser, *commands.choices.values()):
+        command.add_argument("--json", action="store_true", default=argparse.SUPPRESS, help="print one JSON object")
+    return parser
 
 
-def write_atomically(path: Path, text: str) -> None:
-    """Writes beside the place and renames into it."""
-    beside = path.with_name(f".{path.name}.unfinished")
-    beside.write_text(text, encoding="utf-8")
-    os.replace(beside, path)
+def run_command(args: argparse.Namespace) -> tuple[dict[str, Any], list[str]]:
+    """Does what was asked; (what --json prints, lines for people)."""
+    run: Path = args.run
+    if not is_run(run):
+        raise CommandError(f"{run}: no run.toml in it, so it is no run folder")
+    tree = Tree(run / "checkpoints")
+    again = f"python -m rl.train --resume {shlex.quote(str(run))}"
+    match args.command:
+        case "tree":
+            found = facts_of(tree)
+            return found, drawn(found)
+        case "show":
+            tree.read(args.node) if tree.has(args.node) else tree.weights(args.node)
+            node = {"node": args.node, "branch": branch_of(args.node), "folder": str(tree.folder(args.node)),
+                    "path": tree.path(args.node), **tree.read(args.node)}  # fmt: skip
+            return node, _lines(node)
+        case "head":
+            if args.set == BEST:
+                tree.release_head()
+            elif args.set is not None:
+                tree.set_head(args.set, by_hand=True)
+            by_hand = tree.head_by_hand()
+            told = f"{tree.head()} ({'chosen by hand' if by_hand else 'the best on validation seeds'})"
+            return {"head": tree.head(), "head_by_hand": by_hand}, [told]
+        case "branch":
+            begun = branch(run, tree, args.node, args.set)
+            changed = "".join(f", {key} = {value}" for key, value in begun.settings.items())
+            told = f"branch {begun.branch} begins at {begun.start}{changed}; go on with: {again}"
+            return {"branch": begun.branch, "from": begun.start, "settings": begun.settings, "command": again}, [told]
+        case "prune":
+            for name in args.keep:
+                tree.weights(name)
+            if args.dry_run:
+                stays = tree.needed() | set(args.keep)
+                gone = [n for n in tree.names() if n not in stays and not tree.read(n).get("pruned")]
+                return {"would_prune": gone}, [f"would prune {', '.join(gone) or 'nothing'}"]
+            gone, freed = tree.prune(args.keep)
+            return {"pruned": gone, "bytes": freed}, [f"pruned {', '.join(gone) or 'nothing'}, {freed:,} bytes freed"]
+        case _:
+            node = args.node or tree.head()
+            export(run, tree, node, args.out)
+            return {"node": node, "out": str(args.out)}, [f"{node} is in {args.out}"]
 
 
-def _toml(value: Any) -> str:
-    if isinstance(value, dict):
-        return "{" + ", ".join(f"{json.dumps(str(k))} = {_toml(v)}" for k, v in value.items()) + "}"
-    if isinstance(value, list | tuple):
-        return "[" + ", ".join(_toml(v) for v in value) + "]"
-    # JSON's strings, numbers and flags are TOML's too
-    return json.dumps(value)
+def _lines(node: dict[str, Any]) -> list[str]:
+    lines = [f"{key}: {value if not isinstance(value, list) else ' → '.join(map(str, value))}"
+             for key, value in node.items() if not isinstance(value, dict)]  # fmt: skip
+    return lines + [f"  {key}: {value}" for key, value in (node.get("metrics") or {}).items()]
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    args = arguments().parse_args(argv)
+    try:
+        found, lines = run_command(args)
+    except (CheckpointError, CommandError, ConfigError, NpcError, OSError) as error:
+        return fail("rl.checkpoints", error)
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    if getattr(args, "json", False):
+        print(json.dumps(found))
+    else:
+        print("\n".join(lines))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
