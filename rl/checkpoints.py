@@ -17,13 +17,10 @@ from pathlib import Path
 from typing import Any
 
 from npc.errors import NpcError
-from npc.models import hash_arrays, read_safetensors
 from rl.command import INTERRUPTED, CommandError, Parser, fail, options_from
 from rl.config import ConfigError, with_settings
 from rl.files import CheckpointError, is_run, read_run, write_through
 from rl.tree import WEIGHTS, Branch, Tree, branch_of
-
-__all__ = ["CheckpointError", "Tree", "is_run", "read_run"]
 
 BEST = "best"
 
@@ -115,9 +112,7 @@ def export(run: Path, tree: Tree, node: str, out: Path) -> dict[str, Any]:
         origin = json.loads((source / "provenance.json").read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise CheckpointError(f"{source / 'provenance.json'}: not readable ({error})") from error
-    tensors = read_safetensors(source / WEIGHTS[0], CheckpointError)
-    if hash_arrays(tensors) != origin.get("weights_hash"):
-        raise CheckpointError(f"{source / WEIGHTS[0]}: not the tensors that its provenance names; the file is damaged")
+    verify(source / WEIGHTS[0], origin.get("weights_hash"))
     facts = tree.read(node)
     origin |= {"node": node, "parent": facts.get("parent"), "episodes": facts.get("episodes", 0),
                "validation": tree.scores().get(node), "settings": read_run(run)}  # fmt: skip
@@ -130,6 +125,14 @@ def export(run: Path, tree: Tree, node: str, out: Path) -> dict[str, Any]:
     write_through(unfinished)
     os.replace(unfinished, out)  # an empty folder gives way
     return origin
+
+
+def verify(path: Path, weights_hash: object) -> None:
+    """Raises CheckpointError where a file's tensors aren't those that `weights_hash` names."""
+    from npc.models import hash_arrays, read_safetensors  # loads MLX, which no other command needs
+
+    if hash_arrays(read_safetensors(path, CheckpointError)) != weights_hash:
+        raise CheckpointError(f"{path}: not the tensors that its provenance names; the file is damaged")
 
 
 def arguments() -> argparse.ArgumentParser:
@@ -195,9 +198,9 @@ def run_command(args: argparse.Namespace) -> tuple[dict[str, Any], list[str]]:
             gone, freed = tree.prune(args.keep)
             return {"pruned": gone, "bytes": freed}, [f"pruned {', '.join(gone) or 'nothing'}, {freed:,} bytes freed"]
         case _:
-            node = args.node or tree.head()
-            export(run, tree, node, args.out)
-            return {"node": node, "out": str(args.out)}, [f"{node} is in {args.out}"]
+            name = args.node or tree.head()
+            export(run, tree, name, args.out)
+            return {"node": name, "out": str(args.out)}, [f"{name} is in {args.out}"]
 
 
 def _lines(node: dict[str, Any]) -> list[str]:

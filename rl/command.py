@@ -22,13 +22,13 @@ class CommandError(ValueError):
     """Bad use of a command; one line."""
 
 
-def options_from(pairs: Sequence[str]) -> dict[str, str]:
+def options_from(pairs: Sequence[str], flag: str = "--option") -> dict[str, str]:
     """`--option KEY=VALUE` pairs as a dict. Raises CommandError for one without "="."""
     options = {}
     for pair in pairs:
         key, equals, value = pair.partition("=")
         if not equals or not key:
-            raise CommandError(f"--option {pair!r}: write it as KEY=VALUE")
+            raise CommandError(f"{flag} {pair!r}: write it as KEY=VALUE")
         options[key] = value
     return options
 

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from typing import Any
 
 import msgspec
+
+from scenarios.contract import nearest
 
 CREDITS = ("episode", "turn", "stage")  # see rl.credit
 
@@ -60,9 +63,39 @@ class TrainConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 def from_run(values: dict[str, Any], where: str) -> TrainConfig:
     """The config that run.toml holds. Raises ConfigError for an unknown or ill-typed field."""
+    _check_names(values, where)
     try:
         config = msgspec.convert(values, TrainConfig)
     except msgspec.ValidationError as error:
         raise ConfigError(f"{where}: {error}") from error
     config.check()
     return config
+
+
+KEPT = ("scenario", "model", "adapter", "options", "seed", "tau", "rank", "scale", "validation_episodes",
+        "test_episodes", "run_id")  # fmt: skip
+"""What no branch may change: what is learned, from where, and what the run's figures are compared by."""
+
+
+def with_settings(values: dict[str, Any], changes: dict[str, str], where: str) -> dict[str, Any]:
+    """`changes`, as typed on a command line, to the settings `values` of a run, each as what it is (a number, a word).
+
+    Raises ConfigError for a name that is unknown or may not change, and for a value that makes no sense.
+    """
+    _check_names(changes, "--set")
+    kept = [name for name in changes if name in KEPT]
+    if kept:
+        raise ConfigError(f"--set {kept[0]}: stays the same for a whole run; start a new run for another one")
+    try:
+        typed = msgspec.convert(values | changes, TrainConfig, strict=False)
+    except msgspec.ValidationError as error:
+        raise ConfigError(f"--set on {where}: {error}") from error
+    typed.check()
+    return {name: getattr(typed, name) for name in changes}
+
+
+def _check_names(values: Iterable[str], where: str) -> None:
+    known = TrainConfig.__struct_fields__
+    for name in values:
+        if name not in known:
+            raise ConfigError(f"{where}: no setting {name!r}; {nearest(name, known)}")

@@ -22,10 +22,10 @@ from rich.table import Table
 import scenarios
 from npc.errors import NpcError
 from recorder import RecorderError
-from rl.checkpoints import CheckpointError, is_run, read_run
 from rl.command import INTERRUPTED, CommandError, Parser, fail, options_from
 from rl.config import ConfigError
 from rl.evaluation import plans_for, play_all, score
+from rl.files import CheckpointError, is_run, read_run
 from rl.logbook import Author, Logbook
 from rl.policies import ModelPolicy, Policy, PolicyNameError, make_policy, parse_policy
 from rl.pool import LocalPool, Pool, WorkerError

@@ -13,14 +13,14 @@ import numpy as np
 
 from npc.adapters import attach, get_adapter, load_adapter, save_adapter, set_adapter
 from npc.models import Brain, load
-from rl.checkpoints import CheckpointError, Tree, read_run, write_atomically
 from rl.config import TrainConfig, from_run
+from rl.files import CheckpointError, read_run, write_atomically
 from rl.optim import Arrays, Optimizer
+from rl.tree import START, Tree
 from rl.values import Values
 from scenarios.contract import Scenario
 
 BASELINE = "baseline.json"
-START = "start"  # the node that holds the adapter the run began with
 
 
 @dataclass
@@ -73,12 +73,11 @@ class Keeper:
             self.tree.set_head(name)
 
     def take_up(self, state: RunState) -> bool:
-        """Brings `state` to the run's last checkpoint; False where it never came to one. What was done after it is
-        abandoned, and stays in the log."""
-        names = self.tree.names()
-        if not names:
+        """Brings `state` to the checkpoint that the run goes on from: the last one, or where a branch begins. False
+        where it never came to one. What was done after it is abandoned, and stays in the log."""
+        last = self.tree.tip()
+        if last is None:
             return False
-        last = names[-1]
         facts = self.tree.read(last)
         for name in ("update", "episodes", "values"):
             if name not in facts:
@@ -91,17 +90,11 @@ class Keeper:
         self._check_rules(last)
         state.values.sums = facts["values"]
         if state.update:
-            state.optimizer.load(self.tree.folder(last) / "optimizer.safetensors")
-        before = self.read_baseline()
-        if before is not None:
-            state.best = (before["validation"], START)
-        for name in names:
-            metrics = self.tree.read(name)["metrics"]
-            if not metrics:
-                continue
-            state.metrics.append(metrics)
-            if metrics["validation"] is not None and metrics["validation"] > state.best[0]:
-                state.best = (metrics["validation"], name)
+            state.optimizer.load(self.tree.weights(last) / "optimizer.safetensors")
+        state.metrics = [line for name in self.tree.path(last) if (line := self.tree.read(name)["metrics"])]
+        best = self.tree.best()
+        if best is not None:
+            state.best = (self.tree.scores()[best], best)
         self.tree.set_head(state.best[1])
         lines = "".join(json.dumps(line) + "\n" for line in state.metrics)
         write_atomically(self.out / "metrics.jsonl", lines)
@@ -130,7 +123,7 @@ class Keeper:
 
     def read_adapter(self, node: str) -> Arrays:
         """A node's adapter; the brain holds it afterwards."""
-        load_adapter(self.brain, self.tree.folder(node))
+        load_adapter(self.brain, self.tree.weights(node))
         return adapter_arrays(self.brain)
 
     def _check_rules(self, node: str) -> None:
@@ -160,8 +153,8 @@ def adapter_arrays(brain: Brain) -> Arrays:
 
 
 def resume_config(out: Path) -> TrainConfig:
-    """The config of a run that is to go on."""
-    return from_run(read_run(out), str(out / "run.toml"))
+    """The config of a run that is to go on: its own, with what the branch that it is on changes."""
+    return from_run(read_run(out) | Tree(out / "checkpoints").line().settings, str(out / "run.toml"))
 
 
 Say = Callable[[str], None]  # takes a line for people

@@ -12,7 +12,7 @@ import numpy as np
 
 from npc.mlx import flat, mx, optimizers, tree_unflatten
 from npc.models import read_safetensors
-from rl.checkpoints import CheckpointError
+from rl.files import CheckpointError
 
 Arrays = dict[str, np.ndarray]
 

@@ -14,8 +14,9 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from npc.decision import Decision
-from rl.checkpoints import Tree, is_run, read_run
 from rl.config import from_run
+from rl.files import is_run, read_run
+from rl.tree import Tree
 from scenarios.contract import Scenario, nearest
 
 PLAYERS = ("random", "teacher", "oracle")
@@ -64,7 +65,7 @@ def parse_policy(text: str) -> PolicySpec:
         chosen = node or tree.head()
         if not tree.has(chosen):
             raise PolicyNameError(f"{folder}: no checkpoint {chosen!r}; there is {', '.join(tree.names())}")
-        return PolicySpec(text, "model", run.model, str(tree.folder(chosen)))
+        return PolicySpec(text, "model", run.model, str(tree.weights(chosen)))
     if node:
         raise PolicyNameError(f"{folder}: not a run folder (no run.toml in it), so {text!r} names no checkpoint")
     model, colon, adapter = text.partition(":")

@@ -18,11 +18,11 @@ import msgspec
 import scenarios
 from recorder import Episode, RecorderError
 from rl.charts import STYLE
-from rl.checkpoints import CheckpointError, write_atomically
 from rl.command import CommandError, Parser, fail
 from rl.config import ConfigError
 from rl.curves import CurveError, curve_of_runs, learning_curve, small_charts
 from rl.examples import RULES, Example, TurnInWords, choose, headline, tell
+from rl.files import CheckpointError, write_atomically
 from rl.reproduce import commands, machine
 from rl.run_folder import Run, read_run_folder, solved, wins
 from scenarios import telling

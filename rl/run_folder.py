@@ -10,8 +10,9 @@ from typing import Any
 import msgspec
 
 from recorder import Episode, Header, Reader
-from rl.checkpoints import CheckpointError, Tree, is_run, read_run
 from rl.config import TrainConfig, from_run
+from rl.files import CheckpointError, is_run, read_run
+from rl.tree import Tree
 
 PLAYED = ("random", "teacher", "oracle", "before", "before greedy", "after", "after greedy")
 """Who plays the test seeds in a run."""

@@ -23,10 +23,10 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 import scenarios
 from npc.errors import NpcError
 from recorder import RecorderError
-from rl.checkpoints import CheckpointError, is_run
 from rl.command import INTERRUPTED, CommandError, Parser, fail, options_from
 from rl.config import CREDITS, ConfigError, TrainConfig
 from rl.evaluation import plans_for
+from rl.files import CheckpointError, is_run
 from rl.policies import PolicyNameError, check_model, find_adapter
 from rl.pool import WorkerError
 from rl.proof import ProofError

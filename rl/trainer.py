@@ -12,10 +12,10 @@ import numpy as np
 
 import scenarios
 from npc.adapters import set_adapter
-from rl.checkpoints import write_run
 from rl.config import TrainConfig
 from rl.credit import Credit, credit_episodes
-from rl.keeping import START, Keeper, RunState, Say, Show, adapter_arrays, start_brain
+from rl.files import write_run
+from rl.keeping import Keeper, RunState, Say, Show, adapter_arrays, start_brain
 from rl.learner import Gradient, Settings, collect, gradient, set_up
 from rl.logbook import Logbook
 from rl.measuring import Measuring
@@ -23,6 +23,7 @@ from rl.pool import LocalPool, Pool
 from rl.proof import prove
 from rl.rollout import Episode, Plan, uniform
 from rl.schedule import rate_at
+from rl.tree import START
 from rl.update_line import describe, learned, mis_scaled, update_line
 
 
@@ -122,7 +123,7 @@ class Trainer:
             line["validation"] = self.measuring.validate(state)
         line["wall_s"] = time.perf_counter() - began
         state.metrics.append(line)
-        name = f"u{number:04d}"
+        name = self.keeper.tree.name_for(number)
         self.keeper.save(state, name, state.node, line)
         if line["validation"] is not None and line["validation"] > state.best[0]:
             state.best = (line["validation"], name)

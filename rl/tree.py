@@ -225,11 +225,10 @@ class Tree:
             if name in stays:
                 continue
             facts = self.read(name)
-            files = [path for path in self.folder(name).iterdir() if path.name != "node.json"]
             if not facts.get("pruned"):
                 write_atomically(self.folder(name) / "node.json", json.dumps(facts | {"pruned": True}, indent=2) + "\n")
                 pruned.append(name)
-            for path in files:
+            for path in [path for path in self.folder(name).iterdir() if path.name != "node.json"]:
                 freed += path.stat().st_size
                 path.unlink()
         return pruned, freed

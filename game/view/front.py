@@ -19,7 +19,7 @@ from game.view.session import OVER, Result, Session
 from game.view.stage import Stage
 from npc.errors import NpcError
 from recorder import RecorderError
-from rl.checkpoints import CheckpointError
+from rl.files import CheckpointError
 from rl.policies import PolicyNameError, parse_policy
 from scenarios.contract import Scenario, ScenarioError, check_seed
 

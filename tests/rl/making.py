@@ -12,13 +12,14 @@ import numpy as np
 
 import scenarios
 from npc.decision import Decision
-from rl.checkpoints import Tree, write_run
 from rl.config import TrainConfig
 from rl.evaluation import plans_for, score
+from rl.files import write_run
 from rl.logbook import Author, Logbook
 from rl.policies import ScriptedPolicy, TurnView
 from rl.rollout import Episode, play, uniform
 from rl.statistics import paired_difference
+from rl.tree import Tree
 
 FETCH = scenarios.get("fetch_item")
 

@@ -2,11 +2,14 @@
 
 import json
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
-from rl.checkpoints import CheckpointError, Tree, is_run, read_run, write_atomically, write_run
+from rl.files import CheckpointError, is_run, read_run, write_atomically, write_run
+from rl.tree import Branch, Tree
 
 
 def facts(update: int, parent: str | None = None) -> dict[str, object]:
@@ -78,10 +81,103 @@ def test_no_name_of_a_node_is_an_unfinished_folder(tree: Tree) -> None:
     assert tree.names() == ["start"]
 
 
-def test_a_node_written_again_replaces_the_old_one(tree: Tree) -> None:
-    tree.add("u0001", facts(1, "start"), weights("abandoned"))
-    tree.add("u0001", facts(1, "start"), weights("taken up"))
-    assert (tree.folder("u0001") / "adapters.safetensors").read_text() == "taken up"
+def test_no_node_is_ever_written_over(tree: Tree) -> None:
+    tree.add("u0001", facts(1, "start"), weights("mine"))
+    with pytest.raises(CheckpointError, match="never written over"):
+        tree.add("u0001", facts(1, "start"), weights("another"))
+    assert (tree.folder("u0001") / "adapters.safetensors").read_text() == "mine"
+
+
+def grown(tree: Tree, updates: int = 4) -> Tree:
+    """start - u0001 - … with validation success 0.1, 0.2, 0.3, 0.2."""
+    for update in range(1, updates + 1):
+        metrics = {"validation": (0.1, 0.2, 0.3, 0.2)[update - 1], "success": 0.5, "kl": 0.1, "entropy": 1.0}
+        parent = f"u{update - 1:04d}" if update > 1 else "start"
+        tree.add(f"u{update:04d}", facts(update, parent) | {"metrics": metrics}, weights(f"of {update}"))
+    return tree
+
+
+def test_a_run_goes_on_from_its_last_node_and_a_branch_from_where_it_begins(tree: Tree) -> None:
+    assert tree.tip() == "start"
+    grown(tree)
+    assert (tree.tip(), tree.name_for(5)) == ("u0004", "u0005")
+    assert tree.start_branch("u0002", {"rate": 0.1}) == Branch(1, "u0002", {"rate": 0.1})
+    assert (tree.tip(), tree.name_for(3)) == ("u0002", "u0003b1")
+    assert tree.line().settings == {"rate": 0.1}
+    tree.add("u0003b1", facts(3, "u0002"), weights(""))
+    assert (tree.tip(), tree.name_for(4)) == ("u0003b1", "u0004b1")
+    assert tree.path("u0003b1") == ["start", "u0001", "u0002", "u0003b1"]
+    assert tree.names() == ["start", "u0001", "u0002", "u0003", "u0003b1", "u0004"]
+
+
+def test_branches_are_numbered_in_their_order_and_one_that_was_not_trained_is_replaced(tree: Tree) -> None:
+    grown(tree)
+    assert tree.start_branch("u0003").branch == tree.start_branch("u0002").branch == 1
+    assert tree.branches() == [Branch(1, "u0002")]
+    tree.add("u0003b1", facts(3, "u0002"), weights(""))
+    assert tree.start_branch("u0003b1").branch == 2  # a branch of a branch
+    assert (tree.tip(), tree.name_for(4)) == ("u0003b1", "u0004b2")
+    tree.add("u0004b2", facts(4, "u0003b1"), weights(""))
+    assert [branch.branch for branch in tree.branches()] == [1, 2]
+    assert tree.tip() == "u0004b2"
+
+
+def test_a_branch_at_the_start_is_a_line_of_its_own(tree: Tree) -> None:
+    grown(tree)
+    tree.start_branch("start")
+    assert (tree.tip(), tree.name_for(1)) == ("start", "u0001b1")
+
+
+def test_the_best_is_the_earliest_of_the_best_validated(tree: Tree) -> None:
+    assert tree.best() is None
+    grown(tree)
+    assert tree.best() == "u0003"
+    (tree.root.parent / "baseline.json").write_text('{"validation": 0.3}')
+    assert tree.best() == "start"
+
+
+def test_a_head_that_a_person_chose_stays_until_the_person_gives_it_back(tree: Tree) -> None:
+    grown(tree)
+    tree.set_head("u0001", by_hand=True)
+    tree.set_head("u0003")  # the trainer found a better one
+    assert tree.head() == "u0001" and tree.head_by_hand()
+    assert tree.release_head() == tree.head() == "u0003"
+    tree.set_head("u0004")
+    assert tree.head() == "u0004" and not tree.head_by_hand()
+
+
+def test_pruning_keeps_what_something_needs_and_the_whole_tree(tree: Tree) -> None:
+    grown(tree)
+    tree.set_head("u0001")
+    assert tree.needed() == {"start", "u0001", "u0003", "u0004"}  # and head, best, tip
+    assert tree.prune([]) == (["u0002"], len("of 2"))
+    assert tree.names() == ["start", "u0001", "u0002", "u0003", "u0004"]
+    assert tree.path("u0004") == ["start", "u0001", "u0002", "u0003", "u0004"]
+    assert tree.read("u0002")["metrics"]["validation"] == 0.2
+    with pytest.raises(CheckpointError, match="u0002: its weights were pruned; choose start, u0001, u0003, u0004"):
+        tree.weights("u0002")
+    with pytest.raises(CheckpointError, match="pruned"):
+        tree.start_branch("u0002")
+    with pytest.raises(CheckpointError, match="pruned"):
+        tree.set_head("u0002", by_hand=True)
+    assert tree.prune([]) == ([], 0)
+
+
+def test_pruning_keeps_what_is_asked_for_and_where_branches_begin(tree: Tree) -> None:
+    grown(tree)
+    tree.start_branch("u0001")
+    tree.add("u0002b1", facts(2, "u0001"), weights(""))
+    assert tree.prune(["u0004"])[0] == ["u0002"]
+
+
+def test_a_tree_is_usable_after_a_kill_at_any_moment(tmp_path: Path) -> None:
+    """Every change to a tree, in a process that dies at its first, second, … touch of the file system."""
+    script = Path(__file__).with_name("killing.py")
+    done = subprocess.run([sys.executable, str(script), str(tmp_path)], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stdout + done.stderr
+    deaths = json.loads(done.stdout)
+    assert set(deaths) == {"add", "head", "branch", "prune", "export"}
+    assert all(count >= 3 for count in deaths.values()), deaths
 
 
 def test_the_head_can_be_any_node_but_no_unknown_one(tree: Tree) -> None:

@@ -5,9 +5,10 @@ from pathlib import Path
 import pytest
 
 import scenarios
-from rl.checkpoints import Tree, write_run
+from rl.files import write_run
 from rl.policies import ModelPolicy, PolicyNameError, ScriptedPolicy, TurnView, make_policy, parse_policy
 from rl.rollout import Plan, play
+from rl.tree import Tree
 from tests.rl.making import tiny_model
 
 FETCH = scenarios.get("fetch_item")

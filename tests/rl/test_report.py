@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from rl.charts import Band, Bars, Dots, Level, Line, chart, ticks
-from rl.checkpoints import CheckpointError, read_run, write_run
 from rl.curves import CurveError, curve_of_runs, played, validations
 from rl.examples import RULES, choose, tell
+from rl.files import CheckpointError, read_run, write_run
 from rl.report import main, write_report
 from rl.reproduce import train_command
 from rl.run_folder import read_run_folder, solved
