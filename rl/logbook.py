@@ -9,7 +9,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from recorder import EpisodeBegin, EpisodeEnd, Header, Writer
+from recorder import Amend, EpisodeBegin, EpisodeEnd, Header, Writer
 from rl.rollout import Episode
 from scenarios.contract import Scenario
 
@@ -39,13 +39,15 @@ class Logbook:
         return self._writer.add_prefix(self.scenario.prefix, token_ids, tokenizer_hash)
 
     def add(self, episodes: Sequence[Episode], author: Author, purpose: str, split: str, prefix_hash: str = "",
-            update: int = 0, attempt: int = 0) -> None:  # fmt: skip
-        """Writes episodes. What was not sampled by a model has no prefix."""
+            update: int = 0, attempt: int = 0) -> list[int]:  # fmt: skip
+        """Writes episodes and returns their numbers. What was not sampled by a model has no prefix."""
         sizes: dict[str, int] = {}
+        numbers = []
         for episode in episodes:
             sizes[episode.plan.group] = sizes.get(episode.plan.group, 0) + 1
         for episode in episodes:
             number = self._writer.next_episode
+            numbers.append(number)
             self._writer.begin_episode(self._begin(episode, number, author, purpose, split, prefix_hash, update,
                                                    attempt, sizes[episode.plan.group]))  # fmt: skip
             for turn in episode.turns:
@@ -56,6 +58,11 @@ class Logbook:
                     total_reward=episode.reward, terms=episode.terms, wall_s=episode.wall_s,
                 )
             )  # fmt: skip
+        return numbers
+
+    def amend(self, amend: Amend) -> None:
+        """Writes a late label or reward of an episode that is in the log."""
+        self._writer.amend(amend)
 
     def _begin(self, episode: Episode, number: int, author: Author, purpose: str, split: str, prefix_hash: str,
                update: int, attempt: int, size: int) -> EpisodeBegin:  # fmt: skip

@@ -1,6 +1,7 @@
 """Policies by name, the same everywhere: one string flows through training, evaluation and the game.
 
-`random`, `teacher`, `oracle`, `MODEL`, `MODEL:ADAPTER`, or a run folder (`runs/demo`: its head; `runs/demo@NODE`).
+`random`, `teacher`, `oracle`, `MODEL`, `MODEL:ADAPTER`, a run folder (`runs/demo`: its head; `runs/demo@NODE`), or
+`http:URL`, a model behind an OpenAI-compatible server (see rl.remote).
 ADAPTER is a folder, or the name of one that ships with the project (`nano:fetch_item`).
 """
 
@@ -20,6 +21,7 @@ from rl.tree import Tree
 from scenarios.contract import Scenario, nearest
 
 PLAYERS = ("random", "teacher", "oracle")
+HTTP = ("http:", "https:")
 MODELS = ("auto", "nano")  # what npc.models.load knows by name
 
 
@@ -29,8 +31,8 @@ class PolicyNameError(ValueError):
 
 @dataclass(frozen=True)
 class PolicySpec:
-    """What a policy string names. `kind` is "random", "teacher", "oracle" or "model"; for a model, `model` is what
-    `npc.models.load` takes and `adapter` a folder or None for the bare base."""
+    """What a policy string names. `kind` is "random", "teacher", "oracle", "http" or "model"; for a model, `model` is
+    what `npc.models.load` takes and `adapter` a folder or None for the bare base."""
 
     text: str
     kind: str
@@ -58,6 +60,11 @@ def parse_policy(text: str) -> PolicySpec:
     """Reads a policy string. Raises PolicyNameError where a model, run, node or adapter isn't there."""
     if text in PLAYERS:
         return PolicySpec(text, text)
+    if text.startswith(HTTP):
+        from rl.remote import parse_url
+
+        parse_url(text)
+        return PolicySpec(text, "http")
     folder, _, node = text.partition("@")
     if is_run(Path(folder)):
         run = from_run(read_run(Path(folder)), f"{folder}/run.toml")
@@ -108,6 +115,10 @@ def find_adapter(model: str, adapter: str) -> str:
 
 def make_policy(spec: PolicySpec, scenario: Scenario, tau: float = 1.0) -> Policy:
     """The player that a spec names; loads the model where there is one."""
+    if spec.kind == "http":
+        from rl.remote import RemotePolicy
+
+        return RemotePolicy(spec.text, scenario, tau)
     if spec.kind != "model":
         return ScriptedPolicy(spec.kind, scenario)
     from npc.adapters import load_adapter

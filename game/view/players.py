@@ -207,6 +207,8 @@ class ModelPlayer:
 
 def make_player(spec: PolicySpec, scenario: Scenario) -> Player:
     """The player that a policy names. Raises BrainFailed, before any process starts, for a model that isn't there."""
+    if spec.kind == "http":
+        raise BrainFailed(f"{spec.text}: a model behind a server plays in rl.evaluate and teaches in rl.distill only")
     if spec.kind != "model":
         return RulePlayer(spec.kind, scenario)
     folder = model_folder(spec.model)
