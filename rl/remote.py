@@ -23,7 +23,7 @@ from typing import Any
 import httpx
 
 from npc.decision import Decision
-from rl.policies import PolicyNameError, TurnView
+from rl.deciding import PolicyNameError, TurnView
 from scenarios.contract import Scenario
 
 KEY = "ERRAND_API_KEY"
