@@ -105,7 +105,7 @@ class Prefix(Record, frozen=True, kw_only=True, omit_defaults=True):
 class EpisodeBegin(Record, frozen=True, kw_only=True, omit_defaults=True):
     """What an episode starts from: enough to build its first state again, and to know who plays.
 
-    A fork goes on from turn `fork_turn` of episode `fork_of` of the same log; the turns before are copies of that one's.
+    A fork goes on from turn `fork_turn` of episode `fork_of` of the same log; the turns before are copies.
     """
 
     episode: Natural

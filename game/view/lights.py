@@ -1,4 +1,4 @@
-"""Daylight, lamps and lit windows: the village is multiplied by a picture of its light, then what glows is laid over."""
+"""Daylight, lamps and lit windows: the village is multiplied by a picture of its light, then what glows is laid on."""
 
 from __future__ import annotations
 

@@ -48,6 +48,11 @@ class Player(Protocol):
     def identity(self) -> Identity: ...
 
     @property
+    def person(self) -> bool:
+        """Whether somebody at the controls decides, who has no deadline."""
+        ...
+
+    @property
     def waking(self) -> bool:
         """Whether it is still loading (and may be waited for): its deadline has not begun."""
         ...
@@ -77,6 +82,7 @@ class Player(Protocol):
 class RulePlayer:
     """`random`, `teacher` or `oracle`."""
 
+    person = False
     waking = False
     trouble = ""
     identity = Identity()
@@ -105,6 +111,8 @@ class RulePlayer:
 
 class ModelPlayer:
     """A model, with or without an adapter, in its own process; started again once when that dies."""
+
+    person = False
 
     def __init__(self, spec: PolicySpec, scenario: Scenario) -> None:
         self.spec = spec

@@ -6,7 +6,7 @@ the world's own.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 from zlib import crc32
 
@@ -179,7 +179,7 @@ def _stands(figure: Figure, people: Snapshot) -> bool:
     return (place.x, place.y) == (figure.x, figure.y)
 
 
-def _line(lines: dict[tuple[str, str], tuple[str, ...]], who: str, place: str, tick: int) -> list[Remark]:
+def _line(lines: Mapping[tuple[str, str], tuple[str, ...]], who: str, place: str, tick: int) -> list[Remark]:
     known = lines.get((who, place))
     return [Remark(who, _one(known, who, tick))] if known else []
 

@@ -39,6 +39,7 @@ class Scene:
         """`size` is that of the drawing, in source pixels."""
         self.size = tiles.size(1)
         self.village = village
+        self.areas = tiles.areas()  # of the buildings, in source pixels
         self._tiles = tiles
         self._ground = tiles.draw(1)
         self._sprites = Sprites(1)

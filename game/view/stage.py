@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from game.view.daylight import clock_words
+from game.view.players import Player
 from game.view.remarks import Remark, idle, remarks, spoken
 from game.view.session import OVER, PLAYED, THINKING, Session
 from game.view.snapshot import Snapshot
@@ -41,7 +42,13 @@ MARKS = {"robbed": "alert", "gone": "question", "illegal": "alert", "delivered":
 
 
 def moment_of(
-    trace: Sequence[Snapshot], at: float, turn: Turn, phase: str, time_s: float, left: int = 20, ended: str | None = None
+    trace: Sequence[Snapshot],
+    at: float,
+    turn: Turn,
+    phase: str,
+    time_s: float,
+    left: int = 20,
+    ended: str | None = None,
 ) -> Moment | None:
     """The moment `at` ticks into the trace of a turn; None without a trace.
 
@@ -121,6 +128,11 @@ class Stage:
     def start(self, seed: int) -> None:
         """Begins an episode, at once."""
         self.session.start(seed)
+        self._shown = self._at = 0.0
+
+    def fork(self, player: Player, name: str) -> None:
+        """The turn on show is decided again, by another."""
+        self.session.fork(player, name)
         self._shown = self._at = 0.0
 
     def pause(self) -> None:

@@ -1,4 +1,4 @@
-"""Words over the village, at the window's own resolution: signs, names and speech bubbles that keep clear of each other."""
+"""Words over the village, at the window's own resolution: signs, names and bubbles that keep clear of each other."""
 
 from __future__ import annotations
 
