@@ -8,7 +8,7 @@ from pathlib import Path
 
 from game.view.person import PERSON, Person
 from game.view.players import Player, make_player
-from rl.checkpoints import is_run
+from rl.files import is_run
 from rl.policies import PLAYERS, parse_policy
 from scenarios.contract import Scenario
 
