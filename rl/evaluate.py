@@ -2,12 +2,14 @@
 
 With `--against` another policy plays the same seeds, and the difference comes with its paired interval. A model plays
 twice: sampled (actions drawn at τ, the same dice for every policy) and greedy (the most probable whole action).
+`--slices` plays every difficulty as well. Each common way of failing comes with a command that shows an example.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import shlex
 import sys
 import time
 from collections.abc import Sequence
@@ -17,21 +19,22 @@ from pathlib import Path
 from typing import Any
 
 from rich.console import Console
-from rich.table import Table
 
 import scenarios
 from npc.errors import NpcError
 from recorder import RecorderError
+from rl.breakdown import action_counts, mean_terms, outcome_counts, ways_of_failing
 from rl.command import INTERRUPTED, CommandError, Parser, fail, options_from
 from rl.config import ConfigError
+from rl.evaluate_tables import show
 from rl.evaluation import plans_for, play_all, score
 from rl.files import CheckpointError, is_run, read_run
 from rl.logbook import Author, Logbook
 from rl.policies import ModelPolicy, Policy, PolicyNameError, make_policy, parse_policy
 from rl.pool import LocalPool, Pool, WorkerError
-from rl.rollout import Episode, play
-from rl.statistics import paired_difference
-from scenarios.contract import Scenario, ScenarioError, check_seed
+from rl.rollout import Episode, Plan, play
+from rl.statistics import changes, mcnemar, paired_difference
+from scenarios.contract import Scenario, ScenarioError, check_seed, nearest
 
 SPLITS = ("test", "validation")
 SAMPLED, GREEDY, SCRIPTED = "sampled", "greedy", ""
@@ -63,6 +66,7 @@ class Played:
     policy: str
     mode: str
     episodes: list[Episode]
+    numbers: list[int] = field(default_factory=list)  # what the episodes are called in the log, where there is one
 
     @property
     def label(self) -> str:
@@ -95,6 +99,31 @@ def play_share(players: Players, job: dict[str, Any]) -> list[Episode]:
     return play(players.policies[job["policy"]], players.scenario, job["plans"], job["greedy"])
 
 
+@dataclass
+class Match:
+    """Who plays what: the policies that were introduced, and the pool that they play in."""
+
+    scenario: Scenario
+    pool: Pool | LocalPool
+    args: argparse.Namespace
+    known: dict[str, Introduction]
+    taus: dict[str, float]
+    status: Console
+    log: Logbook | None = None
+
+    def play(self, plans: Sequence[Plan], about: str) -> list[Played]:
+        """Every policy plays `plans`, a model sampled and greedy."""
+        results = []
+        for name, who in self.known.items():
+            for mode in _modes(bool(who.author.model), self.args.greedy):
+                with self.status.status(f"{name} {mode}: {len(plans)} {about} episodes"):
+                    job = {"policy": name, "greedy": mode == GREEDY}
+                    episodes = play_all(self.pool, plans, job, play_share)
+                numbers = _record(self.log, episodes, mode, who, self.args.split) if self.log is not None else []
+                results.append(Played(name, mode, episodes, numbers))
+        return results
+
+
 def evaluate(args: argparse.Namespace, status: Console) -> dict[str, Any]:
     """Runs the command; returns what `--json` prints. Raises a typed error for bad input."""
     began = time.perf_counter()
@@ -104,39 +133,52 @@ def evaluate(args: argparse.Namespace, status: Console) -> dict[str, Any]:
     if args.workers < 1:
         raise CommandError(f"--workers {args.workers}: 1 or more")
     plans = plans_for(scenario, args.split, args.episodes, options, f"{args.seed}/")
+    choices = slices_of(scenario, args)
     names = list(dict.fromkeys([args.policy, *([args.against] if args.against else [])]))
     taus = {name: tau_of(name, args.tau) for name in names}
     models = {name for name in names if parse_policy(name).kind == "model"}
-    results = []
     with ExitStack() as opened:
-        pool: Pool | LocalPool = (
-            Pool(args.workers, set_up, [scenario.name])
-            if models and args.workers > 1
-            else LocalPool(set_up, [scenario.name])
-        )
+        workers = args.workers if models else 1
+        pool = Pool(workers, set_up, [scenario.name]) if workers > 1 else LocalPool(set_up, [scenario.name])
         opened.enter_context(pool)
         known = {name: _introduction(pool, name, taus[name]) for name in names}
-        log = None
+        match = Match(scenario, pool, args, known, taus, status)
         if args.record:
             run = f"evaluate-{scenario.name}-{args.seed}"
-            log = opened.enter_context(Logbook(Path(args.record), scenario, "python -m rl.evaluate", run))
-        for name in names:
-            for mode in _modes(name in models, args.greedy):
-                with status.status(f"{name} {mode}: {len(plans)} {args.split} episodes"):
-                    job = {"policy": name, "greedy": mode == GREEDY}
-                    results.append(Played(name, mode, play_all(pool, plans, job, play_share)))
-                if log is not None:
-                    _record(log, results[-1], known[name], args.split)
-    return {
+            match.log = opened.enter_context(Logbook(Path(args.record), scenario, "python -m rl.evaluate", run))
+        results = match.play(plans, args.split)
+        slices = []
+        for choice, few in choices:
+            played = match.play(few, f"{args.slice_by}={choice}")
+            slices.append({"choice": choice, "policies": [_scored(p, taus) for p in played],
+                           "differences": differences(played)})  # fmt: skip
+    terms = [term.name for term in scenario.reward_terms]
+    found: dict[str, Any] = {
         "scenario": scenario.name, "scenario_version": scenario.version, "options": options, "split": args.split,
         "episodes": len(plans), "first_seed": plans[0].seed, "last_seed": plans[-1].seed, "seed": args.seed,
         "policies": [
-            {"policy": p.policy, "mode": p.mode, "tau": taus[p.policy], **score(p.episodes),
-             "errors": sum(bool(episode.error) for episode in p.episodes)}
+            {**_scored(p, taus), "terms": mean_terms(p.episodes, terms), "actions": action_counts(p.episodes),
+             "outcomes": outcome_counts(p.episodes), "failures": failures(p, args, options)}
             for p in results
         ],
-        "differences": differences(results), "wall_s": time.perf_counter() - began,
+        "differences": differences(results),
     }  # fmt: skip
+    if choices:
+        found["slices"] = {"option": args.slice_by, "episodes": len(choices[0][1]), "choices": slices}
+    return found | {"wall_s": time.perf_counter() - began}
+
+
+def slices_of(scenario: Scenario, args: argparse.Namespace) -> list[tuple[str, list[Plan]]]:
+    """(choice, plans) for every choice of the option that `--slices` goes by; empty without. Raises CommandError."""
+    if not args.slices:
+        return []
+    option = next((one for one in scenario.options if one.name == args.slice_by), None)
+    if option is None:
+        raise CommandError(f"--slice-by {args.slice_by}: {scenario.name} has no such option; "
+                           f"{nearest(args.slice_by, [one.name for one in scenario.options])}")  # fmt: skip
+    given = options_from(args.option)
+    return [(choice, plans_for(scenario, args.split, args.slice_episodes, scenario.resolve_options(
+                given | {option.name: choice}), f"{args.seed}/")) for choice in option.choices]  # fmt: skip
 
 
 def differences(results: Sequence[Played]) -> list[dict[str, Any]]:
@@ -148,12 +190,39 @@ def differences(results: Sequence[Played]) -> list[dict[str, Any]]:
     for a in left:
         for b in right:
             if a.mode == b.mode or SCRIPTED in (a.mode, b.mode):
-                difference, low, high = paired_difference(
-                    [episode.success for episode in b.episodes], [episode.success for episode in a.episodes]
-                )
-                names = {"of": a.label, "against": b.label}
-                found.append({**names, "difference": difference, "ci_low": low, "ci_high": high})
+                before, after = ([episode.success for episode in played.episodes] for played in (b, a))
+                difference, low, high = paired_difference(before, after)
+                gained, lost, _ = changes(before, after)
+                found.append({
+                    "of": a.label, "against": b.label, "difference": difference, "ci_low": low, "ci_high": high,
+                    "gained": gained, "lost": lost, "mcnemar_p": mcnemar(before, after),
+                })  # fmt: skip
     return found
+
+
+def failures(played: Played, args: argparse.Namespace, options: dict[str, str]) -> list[dict[str, Any]]:
+    """The common ways of failing, each with the command that shows its first episode."""
+    return [
+        {"way": way.words, "count": way.count, "share": way.count / len(played.episodes),
+         "seed": played.episodes[way.example].plan.seed, "command": _command(played, way.example, args, options)}
+        for way in ways_of_failing(played.episodes)
+    ]  # fmt: skip
+
+
+def _command(played: Played, place: int, args: argparse.Namespace, options: dict[str, str]) -> str:
+    """How to see one episode: this very one out of the log where there is one, else the same seed and policy."""
+    if played.numbers:
+        return shlex.join(["python", "-m", "game", "replay", args.record, "--episode", str(played.numbers[place])])
+    words = ["python", "-m", "game", "--scenario", args.scenario, "--seed", str(played.episodes[place].plan.seed)]
+    plain = scenarios.get(args.scenario).resolve_options({})
+    for key, value in options.items():
+        words += ["--option", f"{key}={value}"] if value != plain[key] else []
+    return shlex.join([*words, "--brain", played.policy, *(["--greedy"] if played.mode == GREEDY else [])])
+
+
+def _scored(played: Played, taus: dict[str, float]) -> dict[str, Any]:
+    return {"policy": played.policy, "mode": played.mode, "tau": taus[played.policy], **score(played.episodes),
+            "errors": sum(bool(episode.error) for episode in played.episodes)}  # fmt: skip
 
 
 def tau_of(policy: str, given: float | None) -> float:
@@ -180,36 +249,9 @@ def _modes(model: bool, greedy_only: bool) -> tuple[str, ...]:
     return (GREEDY,) if greedy_only else (SAMPLED, GREEDY)
 
 
-def _record(log: Logbook, played: Played, known: Introduction, split: str) -> None:
+def _record(log: Logbook, episodes: Sequence[Episode], mode: str, known: Introduction, split: str) -> list[int]:
     prefix = log.add_prefix(known.prefix_ids, known.tokenizer_hash) if known.prefix_ids else ""
-    log.add(played.episodes, known.author, f"evaluate {played.mode}".strip(), split, prefix)
-
-
-def show(found: dict[str, Any], console: Console) -> None:
-    """The result as a table, and a line for each difference and for what the scenario broke."""
-    options = " ".join(f"{key}={value}" for key, value in found["options"].items())
-    table = Table(title=f"{found['scenario']} {options}: {found['episodes']} {found['split']} seeds, "
-                        f"{found['first_seed']} to {found['last_seed']}", title_justify="left")  # fmt: skip
-    for name in ("policy", "success", "95 % interval", "mean reward", "mean turns", "turns when solved"):
-        table.add_column(name, justify="left" if name == "policy" else "right", overflow="fold")
-    for one in found["policies"]:
-        solved = one["mean_turns_solved"]
-        table.add_row(
-            f"{one['policy']} {one['mode']}".strip(), f"{100 * one['success']:.1f} %",
-            f"{100 * one['ci_low']:.1f} to {100 * one['ci_high']:.1f}", f"{one['mean_reward']:.3f}",
-            f"{one['mean_turns']:.1f}", "–" if solved is None else f"{solved:.1f}",
-        )  # fmt: skip
-    console.print(table)
-    for one in found["policies"]:
-        if one["errors"]:
-            console.print(
-                f"{one['policy']}: the scenario raised an error in {one['errors']} episodes; they count as failed"
-            )
-    for one in found["differences"]:
-        console.print(
-            f"{one['of']} against {one['against']}, paired on the same seeds: {100 * one['difference']:+.1f} points "
-            f"(95 %: {100 * one['ci_low']:+.1f} to {100 * one['ci_high']:+.1f})", markup=False, soft_wrap=True,
-        )  # fmt: skip
+    return log.add(episodes, known.author, f"evaluate {mode}".strip(), split, prefix)
 
 
 def arguments() -> argparse.ArgumentParser:
@@ -225,6 +267,9 @@ def arguments() -> argparse.ArgumentParser:
     parser.add_argument("--tau", type=float, help="sampling temperature (default: the run's own, else 1)")
     parser.add_argument("--seed", type=int, default=0, help="of the dice that draw actions (default: %(default)s)")
     parser.add_argument("--workers", type=int, default=2, help="processes that play (default: %(default)s)")
+    parser.add_argument("--slices", action="store_true", help="play every choice of the difficulty as well")
+    parser.add_argument("--slice-by", default="difficulty", metavar="OPTION", help="or of this option of the scenario")
+    parser.add_argument("--slice-episodes", type=int, default=64, help="seeds for each of them (default: %(default)s)")
     parser.add_argument("--record", metavar="FILE.b22", help="keep every episode in a new log")
     parser.add_argument("--json", action="store_true", help="print one JSON object instead of the table")
     return parser
@@ -245,7 +290,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if args.json:
         print(json.dumps(found))
     else:
-        show(found, Console(highlight=False))
+        show(found, Console(highlight=False), args.record or "")
     return 0
 
 

@@ -48,11 +48,6 @@ class Player(Protocol):
     def identity(self) -> Identity: ...
 
     @property
-    def person(self) -> bool:
-        """Whether somebody at the controls decides, who has no deadline."""
-        ...
-
-    @property
     def waking(self) -> bool:
         """Whether it is still loading (and may be waited for): its deadline has not begun."""
         ...
@@ -82,7 +77,6 @@ class Player(Protocol):
 class RulePlayer:
     """`random`, `teacher` or `oracle`."""
 
-    person = False
     waking = False
     trouble = ""
     identity = Identity()
@@ -111,8 +105,6 @@ class RulePlayer:
 
 class ModelPlayer:
     """A model, with or without an adapter, in its own process; started again once when that dies."""
-
-    person = False
 
     def __init__(self, spec: PolicySpec, scenario: Scenario) -> None:
         self.spec = spec
@@ -215,8 +207,6 @@ class ModelPlayer:
 
 def make_player(spec: PolicySpec, scenario: Scenario) -> Player:
     """The player that a policy names. Raises BrainFailed, before any process starts, for a model that isn't there."""
-    if spec.kind == "http":
-        raise BrainFailed(f"{spec.text}: a model behind a server plays in rl.evaluate and teaches in rl.distill only")
     if spec.kind != "model":
         return RulePlayer(spec.kind, scenario)
     folder = model_folder(spec.model)

@@ -1,13 +1,17 @@
 """python -m rl.evaluate: the same seeds for both, intervals, a log, and one line for what is wrong."""
 
 import json
+import shlex
 from pathlib import Path
 
 import pytest
 
+from game.__main__ import main as play_in_game
 from recorder import Reader
 from rl.evaluate import main, tau_of
 from rl.evaluation import plans_for
+from rl.policies import make_policy, parse_policy
+from rl.rollout import play
 from rl.statistics import paired_difference, wilson
 from tests.rl.making import FETCH, fake_run, tiny_model
 
@@ -34,6 +38,8 @@ def test_scripted_policies_on_the_same_seeds(capsys: pytest.CaptureFixture[str])
     assert difference["difference"] == pytest.approx(1 - wins / 20)
     expected = paired_difference([True] * wins + [False] * (20 - wins), [True] * 20)
     assert (difference["ci_low"], difference["ci_high"]) == pytest.approx(expected[1:])
+    assert (difference["gained"], difference["lost"]) == (20 - wins, 0)
+    assert difference["mcnemar_p"] == pytest.approx(2.0 ** (1 - (20 - wins)))
     assert (found["split"], found["first_seed"], found["last_seed"]) == ("test", 2_000_000, 2_000_019)
 
 
@@ -55,6 +61,63 @@ def test_greedy_alone_and_a_scripted_one_beside_it(tiny: tuple[str, str], capsys
     found = run(capsys, "--policy", tiny[0], "--against", "teacher", "--episodes", "3", "--greedy")
     assert [one["mode"] for one in found["policies"]] == ["greedy", ""]
     assert len(found["differences"]) == 1
+
+
+def test_terms_actions_and_outcomes_are_those_of_the_log(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "played.b22"
+    found = run(capsys, "--policy", "random", "--episodes", "12", "--record", str(path))["policies"][0]
+    with Reader(path) as log:
+        episodes = list(log.episodes())
+    turns = [turn for episode in episodes for turn in episode.turns]
+    assert sum(found["actions"].values()) == sum(found["outcomes"].values()) == len(turns)
+    assert found["actions"]["go"] == sum(turn.executed.startswith("go ") for turn in turns)
+    assert found["terms"]["time"] == pytest.approx(-0.005 * len(turns) / 12)
+    assert found["terms"]["find"] == pytest.approx(sum(turn.terms.get("find", 0) for turn in turns) / 12)
+    assert sum(found["terms"].values()) == pytest.approx(found["mean_reward"])
+
+
+def test_every_way_of_failing_has_an_example_that_failed_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "played.b22"
+    found = run(capsys, "--policy", "random", "--episodes", "12", "--record", str(path))["policies"][0]
+    assert sum(way["count"] for way in found["failures"]) == 12 - round(12 * found["success"])
+    with Reader(path) as log:
+        for way in found["failures"]:
+            words = shlex.split(way["command"])
+            assert words[:5] == ["python", "-m", "game", "replay", str(path)]
+            example = log.episode(int(words[-1]))
+            assert example.begin.seed == way["seed"]
+            assert example.end is not None and not example.end.success
+            assert way["way"].startswith(example.end.ended)
+
+
+def test_an_example_that_is_not_recorded_is_shown_by_a_command_that_the_game_takes(
+    tiny: tuple[str, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = run(capsys, "--policy", tiny[0], "--episodes", "2", "--option", "difficulty=5", "--greedy")["policies"][0]
+    words = shlex.split(found["failures"][0]["command"])
+    assert words[:3] == ["python", "-m", "game"]
+    assert play_in_game([*words[3:], "--headless", "--turns", "1", "--json"]) == 0
+    played = json.loads(capsys.readouterr().out.splitlines()[-1])
+    assert played["seed"] == found["failures"][0]["seed"]
+    assert words[words.index("--option") + 1] == "difficulty=5" and words.count("--option") == 1
+
+
+def test_slices_play_every_difficulty_on_the_same_seeds(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["--policy", "teacher", "--against", "random", "--episodes", "6", "--slices", "--slice-episodes", "5"]
+    found = run(capsys, *words)
+    slices = found["slices"]
+    assert (slices["option"], slices["episodes"]) == ("difficulty", 5)
+    assert [part["choice"] for part in slices["choices"]] == ["1", "2", "3", "4", "5"]
+    for part in slices["choices"]:
+        teacher = play(make_policy(parse_policy("teacher"), FETCH),
+                       FETCH, plans_for(FETCH, "test", 5, {"difficulty": part["choice"]}, "0/"))  # fmt: skip
+        assert part["policies"][0]["success"] == sum(e.success for e in teacher) / 5
+        assert part["policies"][0]["mean_turns"] == sum(len(e.turns) for e in teacher) / 5
+        assert part["differences"][0]["of"] == "teacher"
+    other = run(capsys, *words, "--slice-by", "without")["slices"]
+    assert other["option"] == "without" and "Pip" in [part["choice"] for part in other["choices"]]
+    assert main(["--scenario", "fetch_item", *words]) == 0
+    assert "By difficulty, 5 seeds each" in capsys.readouterr().out
 
 
 def test_workers_change_nothing(tiny: tuple[str, str], capsys: pytest.CaptureFixture[str]) -> None:
@@ -133,6 +196,8 @@ def test_the_table_shows_success_and_its_interval(capsys: pytest.CaptureFixture[
         (["--policy", "random", "--tau", "0"], "--tau 0.0: above 0"),
         (["--policy", "random", "--tau", "nan"], "--tau nan: above 0"),
         (["--policy", "random", "--workers", "0"], "--workers 0: 1 or more"),
+        (["--policy", "random", "--slices", "--slice-by", "dificulty"], "did you mean 'difficulty'"),
+        (["--policy", "random", "--slices", "--slice-episodes", "0"], "0 episodes asked for"),
         (["--policy", "random", "--seed", "-1"], "seed -1"),
         (["--policy", "random", "--record", "no/such/folder/x.b22"], "no/such/folder"),
     ],
