@@ -199,7 +199,7 @@ def tower() -> Image:
 
 
 def mill() -> Image:
-    """The windmill: a tapering cream body, a brown cap and four sails."""
+    """The windmill: a tapering cream body and a brown cap; its sails turn and are drawn by draw_life."""
     image = canvas(48, 64)
     for row in range(46):
         half = 13 + row * 6 // 45
@@ -217,16 +217,6 @@ def mill() -> Image:
     rect(image, 5, 62, 38, 2, "stone dark")
     _window(image, 33, 46, 4, 6)
     _door(image, _door_x(3), 64)
-    for dx, dy in ((1, 1), (-1, 1), (-1, -1), (1, -1)):
-        for y in range(-22, 23):
-            for x in range(-22, 23):
-                along, across = x * dx + y * dy, y * dx - x * dy  # along the sail, and to its clockwise side
-                if 10 <= along <= 40 and 0 <= across <= 9:
-                    rim = across >= 8 or along <= 11 or along >= 39
-                    lattice = along % 8 < 2
-                    dots(image, [(24 + x, 24 + y)], "ink" if rim else "plaster dark" if lattice else "white")
-        line(image, (24, 24), (24 + dx * 20, 24 + dy * 20), "wood dark")
-        line(image, (25, 24), (25 + dx * 20, 24 + dy * 20), "wood dark")
     disc(image, 24, 24, 3, "ink")
     disc(image, 24, 24, 2, "yellow dark")
     return image

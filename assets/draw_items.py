@@ -187,6 +187,26 @@ def goal(image: Image) -> None:
     rect(image, 9, 2, 1, 6, "yellow dark")
 
 
+def heart(image: Image) -> None:
+    for x in (4, 9):
+        rect(image, x, 3, 3, 1, "red light")
+    rect(image, 3, 4, 10, 3, "red light")
+    for row in range(5):
+        rect(image, 3 + row, 7 + row, 10 - 2 * row, 1, "red light")
+    rect(image, 4, 4, 2, 2, "white")
+    rect(image, 11, 4, 2, 4, "red")
+
+
+def rain(image: Image) -> None:
+    """A small cloud that rains on the one who failed."""
+    rect(image, 2, 4, 12, 4, "slate light")
+    rect(image, 4, 2, 5, 2, "slate light")
+    rect(image, 9, 3, 3, 1, "slate light")
+    rect(image, 2, 7, 12, 1, "slate")
+    for x, y in ((4, 10), (8, 9), (11, 11)):
+        rect(image, x, y, 1, 3, "water light")
+
+
 MARKS: dict[str, Callable[[Image], None]] = {
     "thinking 1": _thinking(1),
     "thinking 2": _thinking(2),
@@ -194,6 +214,8 @@ MARKS: dict[str, Callable[[Image], None]] = {
     "alert": alert,
     "question": question,
     "goal": goal,
+    "heart": heart,
+    "rain": rain,
 }
 
 

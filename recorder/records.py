@@ -103,7 +103,10 @@ class Prefix(Record, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class EpisodeBegin(Record, frozen=True, kw_only=True, omit_defaults=True):
-    """What an episode starts from: enough to build its first state again, and to know who plays."""
+    """What an episode starts from: enough to build its first state again, and to know who plays.
+
+    A fork goes on from turn `fork_turn` of episode `fork_of` of the same log; the turns before are copies.
+    """
 
     episode: Natural
     scenario: str
@@ -128,6 +131,8 @@ class EpisodeBegin(Record, frozen=True, kw_only=True, omit_defaults=True):
     purpose: str = ""
     digest_start: dict[str, str] = {}
     created_unix: float = 0.0
+    fork_of: Natural | None = None
+    fork_turn: Natural = 0
 
 
 class Turn(Record, frozen=True, kw_only=True, omit_defaults=True):
@@ -136,6 +141,8 @@ class Turn(Record, frozen=True, kw_only=True, omit_defaults=True):
     `turn` counts from 0. `prompt_ids` is the part after the static prefix (EpisodeBegin.prefix_hash).
     `logps` and `probs` are little-endian float32 bytes: the log-probabilities of what was sampled, at `tau`,
     and the probability of every phrase of `legal`, in its order. `executed` is what the scenario was given.
+    `player` is who decided where that is not the episode's policy: "human" for a person at the controls (always, so
+    that demonstrations can be told), or the policy that had decided a turn before a fork took it over.
     """
 
     episode: Natural
@@ -158,6 +165,7 @@ class Turn(Record, frozen=True, kw_only=True, omit_defaults=True):
     digest_after: dict[str, str] = {}
     decision_ms: float = 0.0
     policy_note: str = ""
+    player: str = ""
 
     @property
     def logp_values(self) -> np.ndarray:

@@ -1,220 +1,275 @@
-"""Teaches a model its first steps from a teacher's play: `python -m rl.distill --teacher teacher --student nano …`.
+"""Teaches a model its first steps from a teacher: `python -m rl.distill --teacher teacher --student nano …`.
 
-The teacher's play goes to a log first and the student learns from the log: cross-entropy between the teacher's
-distribution over the legal actions and the student's, on the prompt ids that the student's tokenizer gives. Training
-stops at the best loss on the teacher's play of validation seeds. `--curve 25,50,100` does it for several numbers of
-demonstrations and prints success against each.
+TEACHER is a policy (`teacher`, `oracle`, `MODEL:ADAPTER`, a run folder), `http:URL` (any OpenAI-compatible server, see
+rl.remote), or `log:FILE[,FILE…]` (play that was recorded: a person's, or anybody's). A teacher's play goes to
+OUT/demonstrations.b22 first and the student learns from that log: cross-entropy between the teacher's distribution over
+the legal actions and the student's. Training stops at the best loss on held-out play. Started again with the same OUT,
+it plays nothing twice. `--on-policy N` then lets the student play N episodes itself while the teacher says what it
+would have done. `--curve 25,50,100` does it for several numbers of demonstrations and prints success against each.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import random
-import shutil
 import sys
-import tempfile
+import time
 from collections.abc import Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-import msgspec
-import numpy as np
+from rich.console import Console
 
 import scenarios
-from npc.adapters import attach, get_adapter, save_adapter, set_adapter
+from npc.adapters import attach, save_adapter, weights_hash
 from npc.errors import NpcError
-from npc.forward import prefix_kv
-from npc.mlx import flat, mx, nn
-from npc.models import Brain, load
-from npc.policy import action_logps
-from npc.weights import weights_of
-from recorder import Reader, RecorderError, Turn
-from rl.command import Parser, fail, options_from
+from npc.models import load
+from recorder import RecorderError
+from rl.command import INTERRUPTED, CommandError, Parser, fail, options_from
+from rl.demonstrations import (
+    DemonstrationError,
+    Example,
+    demonstration_plans,
+    only_from,
+    read_examples,
+    read_labels,
+    record,
+    record_labelled,
+)
 from rl.evaluation import plans_for, score
-from rl.logbook import Author, Logbook
-from rl.optim import Optimizer
-from rl.policies import ModelPolicy, PolicyNameError, make_policy, parse_policy
-from rl.rollout import Plan, play
+from rl.imitation import Learned, agreement, demonstrations, imitate
+from rl.logbook import Author
+from rl.policies import PLAYERS, ModelPolicy, Policy, PolicyNameError, make_policy, parse_policy
+from rl.remote import RemoteError, RemotePolicy
+from rl.rollout import Plan, play, uniform
 from scenarios.contract import Scenario, ScenarioError
 
-ROWS = 64  # turns a step
+SHOWN, HELD_OUT, LABELLED = "demonstrations.b22", "held_out.b22", "on_policy.b22"
+LOG = "log:"
+ONE_IN = 5  # recorded episodes that are held out, where there is no teacher to play validation seeds
+EVERY_S = 20.0  # between two lines of progress where there is no terminal
 
 
-class Demonstrations(msgspec.Struct, frozen=True):
-    """Turns to imitate: prompt ids, legal phrases and the teacher's probabilities over them."""
+class Lessons:
+    """Where the examples come from: `shown` episode by episode, `held_out` the turns that say when to stop."""
 
-    prompts: list[list[int]]
-    legal: list[tuple[str, ...]]
-    targets: list[np.ndarray]
+    def __init__(self, args: argparse.Namespace, scenario: Scenario, options: dict[str, str], out: Path,
+                 wanted: int, told: Progress) -> None:  # fmt: skip
+        self.teacher: Policy | None = None
+        solved = args.keep == "solved"
+        if args.teacher.startswith(LOG):
+            paths = [Path(name) for name in args.teacher.removeprefix(LOG).split(",")]
+            if missing := [str(path) for path in paths if not path.is_file()]:
+                raise DemonstrationError(f"--teacher {args.teacher}: no file {missing[0]}")
+            only = only_from(options_from(args.only))
+            found = read_examples(paths, scenario, args.targets == "soft", solved=solved, only=only)
+            self.held_out = [example for episode in found[ONE_IN - 1 :: ONE_IN] for example in episode]
+            self.shown = [episode for i, episode in enumerate(found) if i % ONE_IN != ONE_IN - 1]
+            if not self.held_out:  # too few to spare one: the training turns themselves say when to stop
+                self.held_out = [example for episode in self.shown for example in episode]
+        else:
+            spec = parse_policy(args.teacher)
+            self.teacher = make_policy(spec, scenario)
+            author = Author(args.teacher, spec.model, spec.adapter or "")
+            soft = args.targets != "hard"
+            few = 8 if isinstance(self.teacher, RemotePolicy) else 64
+            run = f"distil-{scenario.name}-{args.seed}"
 
+            def tell(solved: int, played: int) -> None:
+                told.line(f"{args.teacher} plays: {solved} solved of {played}")
 
-def demonstrations(turns: Sequence[Turn], policy: ModelPolicy) -> Demonstrations:
-    """Recorded turns as the student reads them."""
-    return Demonstrations(
-        [policy.closed.encode(turn.observation) for turn in turns],
-        [tuple(turn.legal) for turn in turns],
-        [np.array(turn.prob_values) for turn in turns],
-    )
-
-
-def imitation_loss(model: Any, policy: ModelPolicy, shown: Demonstrations, rows: Sequence[int]) -> mx.array:
-    """Mean over turns of −Σ_a p_teacher(a) log π(a), over the legal actions."""
-    packed = policy.closed.pack([shown.prompts[i] for i in rows], [shown.legal[i] for i in rows])
-    read = weights_of(model)
-    logps_N_A = action_logps(read, packed, prefix_kv(read, policy.closed.prefix_ids))
-    targets_N_A = np.zeros(logps_N_A.shape, dtype=np.float32)
-    for row, i in enumerate(rows):
-        targets_N_A[row, : len(shown.targets[i])] = shown.targets[i]
-    finite = mx.where(mx.array(packed.legal_B_A), logps_N_A, 0.0)
-    return -(mx.array(targets_N_A) * finite).sum() / len(rows)
-
-
-def imitate(policy: ModelPolicy, shown: Demonstrations, held_out: Demonstrations, rate: float, seed: int,
-            patience: int, max_epochs: int) -> dict[str, Any]:  # fmt: skip
-    """Trains the adapter to its best loss on `held_out` and leaves it there. Returns losses and epochs."""
-    brain = policy.brain
-    optimizer = Optimizer(betas=(0.9, 0.98), decay=0.0)
-    dice = random.Random(f"distil/{seed}")
-    weights = _arrays(brain)
-    best, best_weights, best_epoch, losses = float("inf"), weights, 0, []
-    epoch = 0
-    per_epoch = max(1, len(shown.prompts) // ROWS)
-    while epoch < max_epochs and epoch - best_epoch < patience:
-        epoch += 1
-        order = list(range(len(shown.prompts)))
-        dice.shuffle(order)
-        for step in range(per_epoch):
-            rows = order[step * ROWS : (step + 1) * ROWS]
-            _, grads = nn.value_and_grad(
-                brain.model, lambda model, rows=rows: imitation_loss(model, policy, shown, rows)
-            )(brain.model)
-            gradient = {name: np.array(value) for name, value in flat(grads).items()}
-            warm = min(1.0, ((epoch - 1) * per_epoch + step + 1) / 10)
-            weights, _ = optimizer.step(weights, gradient, rate * warm)
-            set_adapter(brain, weights)
-        loss = validation_loss(policy, held_out)
-        losses.append(loss)
-        if loss < best:
-            best, best_weights, best_epoch = loss, weights, epoch
-    set_adapter(brain, best_weights)
-    mx.clear_cache()
-    return {"loss": best, "epochs": best_epoch, "losses": losses}
+            plans = demonstration_plans(scenario, options, wanted, args.seed)
+            record(self.teacher, author, scenario, plans, "train", out / SHOWN, run, wanted, tell, few)
+            plans = plans_for(scenario, "validation", args.held_out, options)
+            record(self.teacher, author, scenario, plans, "validation", out / HELD_OUT, run, None, tell, few)
+            self.shown = read_examples([out / SHOWN], scenario, soft, "train", wanted)
+            held = read_examples([out / HELD_OUT], scenario, soft, "validation")
+            self.held_out = [example for episode in held for example in episode]
+        if not self.shown or not self.held_out:
+            raise DemonstrationError(f"{args.teacher}: no episode to learn from" + (" was solved" if solved else ""))
 
 
-def validation_loss(policy: ModelPolicy, shown: Demonstrations) -> float:
-    total = 0.0
-    for start in range(0, len(shown.prompts), 256):
-        rows = range(start, min(start + 256, len(shown.prompts)))
-        total += float(np.array(imitation_loss(policy.brain.model, policy, shown, rows))) * len(rows)
-    return total / len(shown.prompts)
+class Progress:
+    """Says where long work stands: in place on a terminal, else a line now and then."""
 
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._status = console.status("") if console.is_terminal else None
+        self._said = time.monotonic()
 
-def _arrays(brain: Brain) -> dict[str, np.ndarray]:
-    return {name: np.array(value) for name, value in get_adapter(brain).items()}
+    def __enter__(self) -> Progress:
+        if self._status is not None:
+            self._status.start()
+        return self
 
+    def __exit__(self, *_: object) -> None:
+        if self._status is not None:
+            self._status.stop()
 
-def record_teacher(teacher: str, scenario: Scenario, options: dict[str, str], episodes: int, split: str, path: Path,
-                   seed: int) -> None:  # fmt: skip
-    """The teacher plays; its log lies at `path`."""
-    spec = parse_policy(teacher)
-    seeds = scenario.splits[split]
-    if split == "train":
-        chosen = random.Random(f"demonstrations/{seed}").sample(range(len(seeds)), episodes)
-        plans = [Plan(seeds[i], options, f"demo/{i}", f"{seed}/demo/{i}") for i in chosen]
-    else:
-        plans = plans_for(scenario, split, episodes, options)
-    played = play(make_policy(spec, scenario), scenario, plans)
-    with Logbook(path, scenario, "python -m rl.distill", f"distil-{scenario.name}-{seed}") as log:
-        log.add(played, Author(teacher), "demonstration", split)
-
-
-def read_turns(path: Path, episodes: int | None = None) -> list[Turn]:
-    """The turns of the first `episodes` solved episodes of a log, all where None: failures are no example."""
-    turns: list[Turn] = []
-    taken = 0
-    with Reader(path) as log:
-        for episode in log.episodes():
-            if episode.end is None or not episode.end.success:
-                continue
-            turns += episode.turns
-            taken += 1
-            if taken == episodes:
-                break
-    return turns
+    def line(self, text: str) -> None:
+        if self._status is not None:
+            self._status.update(text)
+        elif time.monotonic() - self._said >= EVERY_S:
+            self._said = time.monotonic()
+            self._console.print(text, highlight=False)
 
 
 def distil(args: argparse.Namespace) -> list[dict[str, Any]]:
-    """Runs the command; returns a line for each number of demonstrations."""
+    """Runs the command; returns a line for each number of demonstrations. Raises a typed error for bad input."""
     scenario = scenarios.get(args.scenario)
     options = scenario.resolve_options(options_from(args.option))
-    counts = [int(n) for n in args.curve.split(",")] if args.curve else [args.episodes]
+    counts = _counts(args)
     out = Path(args.out)
     out.mkdir(parents=True, exist_ok=True)
-    lines = []
-    with tempfile.TemporaryDirectory() as folder:
-        shown_path, held_path = Path(folder) / "demonstrations.b22", Path(folder) / "held_out.b22"
-        # a few more than asked for, since only what the teacher solved is shown
-        record_teacher(args.teacher, scenario, options, int(max(counts) * 1.2) + 10, "train", shown_path, args.seed)
-        record_teacher(args.teacher, scenario, options, args.held_out, "validation", held_path, args.seed)
-        shutil.copy(shown_path, out / "demonstrations.b22")
+    lines: list[dict[str, Any]] = []
+    with ExitStack() as opened:
+        told = opened.enter_context(Progress(Console(stderr=True)))
+        lessons = Lessons(args, scenario, options, out, max(counts), told)
+        if args.on_policy and lessons.teacher is None:
+            raise CommandError("--on-policy: a log can't be asked; give a teacher that plays")
         for count in counts:
-            lines.append(_one(args, scenario, options, count, shown_path, held_path, out, len(counts) > 1))
-            print(json.dumps(lines[-1]) if args.json else _describe(lines[-1]), flush=True)
+            folder = out / str(count) if len(counts) > 1 else out
+            lines.append(_teach(args, scenario, options, lessons, min(count, len(lessons.shown)), folder, told))
+            print(json.dumps(lines[-1]) if args.json else describe(lines[-1]), flush=True)
+            if lines[-1]["interrupted"]:
+                break
+        if isinstance(lessons.teacher, RemotePolicy):
+            lessons.teacher.close()
     return lines
 
 
-def _one(args: argparse.Namespace, scenario: Scenario, options: dict[str, str], count: int, shown_path: Path,
-         held_path: Path, out: Path, curve: bool) -> dict[str, Any]:  # fmt: skip
+def _counts(args: argparse.Namespace) -> list[int]:
+    try:
+        counts = [int(n) for n in args.curve.split(",")] if args.curve else [args.episodes]
+    except ValueError as error:
+        raise CommandError(f"--curve {args.curve!r}: numbers with commas between them") from error
+    for name, value, low in (("--episodes", min(counts), 1), ("--held-out", args.held_out, 1), ("--rank", args.rank, 1),
+                             ("--on-policy", args.on_policy, 0), ("--rounds", args.rounds, 1),
+                             ("--patience", args.patience, 1), ("--max-epochs", args.max_epochs, 1)):  # fmt: skip
+        if value < low:
+            raise CommandError(f"{name} {value}: {low} or more")
+    return counts
+
+
+def _teach(args: argparse.Namespace, scenario: Scenario, options: dict[str, str], lessons: Lessons, count: int,
+           folder: Path, told: Progress) -> dict[str, Any]:  # fmt: skip
     brain = load(args.student)
     attach(brain, args.rank, args.scale, args.seed)
     policy = ModelPolicy(brain, scenario.prefix)
     plans = plans_for(scenario, "validation", args.validation, options)
+    told.line(f"{args.student} as it comes: {len(plans)} validation episodes")
     before = score(play(policy, scenario, plans))
-    turns = read_turns(shown_path, count)
-    shown, held = demonstrations(turns, policy), demonstrations(read_turns(held_path), policy)
-    learned = imitate(policy, shown, held, args.rate, args.seed, args.patience, args.max_epochs)
-    after, greedy = score(play(policy, scenario, plans)), score(play(policy, scenario, plans, greedy=True))
-    decisions = policy.closed.decide_ids(held.prompts, held.legal)
-    agreement = np.mean([d.index == int(np.argmax(t)) for d, t in zip(decisions, held.targets, strict=True)])
+    examples = [example for episode in lessons.shown[:count] for example in episode]
+    held = demonstrations(lessons.held_out, policy)
+
+    def learn(examples: Sequence[Example], what: str) -> Learned:
+        shown = demonstrations(examples, policy)
+        return imitate(policy, shown, held, args.rate, args.seed, args.patience, args.max_epochs,
+                       lambda epoch, loss, best: told.line(f"{what}: epoch {epoch}, held-out loss {loss:.3f} "
+                                                           f"(best: epoch {best})"))  # fmt: skip
+
+    learned = learn(examples, f"{count} demonstrations")
+    for number in range(args.rounds if args.on_policy and not learned.interrupted else 0):
+        told.line(f"round {number + 1} of {args.rounds}: the student plays, {args.teacher} says what it would do")
+        examples += _round(args, scenario, options, lessons, policy, number, folder)
+        learned = learn(examples, f"round {number + 1} of {args.rounds}")
+        if learned.interrupted:
+            break
     line = {
-        "demonstrations": count, "turns": len(turns), "before": before["success"], "success": after["success"],
-        "ci_low": after["ci_low"], "ci_high": after["ci_high"], "n": after["n"], "greedy": greedy["success"],
-        "agreement": float(agreement), "validation_loss": learned["loss"], "epochs": learned["epochs"],
+        "demonstrations": count, "turns": len(examples), "before": before["success"], "validation_loss": learned.loss,
+        "epochs": learned.epochs, "interrupted": learned.interrupted,
     }  # fmt: skip
-    folder = out / str(count) if curve else out
+    if not learned.interrupted:
+        told.line(f"{len(plans)} validation episodes, sampled and greedy")
+        after, greedy = score(play(policy, scenario, plans)), score(play(policy, scenario, plans, greedy=True))
+        line |= {
+            "success": after["success"], "ci_low": after["ci_low"], "ci_high": after["ci_high"], "n": after["n"],
+            "greedy": greedy["success"], "agreement": agreement(policy, held),
+        }  # fmt: skip
+    teacher = lessons.teacher
+    costs = teacher.costs() if isinstance(teacher, RemotePolicy) else {}
+    if costs:
+        line["teacher_costs"] = costs
     save_adapter(brain, folder, {
         "scenario": scenario.name, "scenario_version": scenario.version, "source_hash": scenario.source_hash,
         "teacher": args.teacher, "options": options, "split": "train", "figures": line,
-        "command": f"python -m rl.distill --teacher {args.teacher} --student {args.student} --scenario "
-                   f"{scenario.name} --episodes {count} --rank {args.rank} --scale {args.scale} --rate {args.rate} "
-                   f"--seed {args.seed}",
+        "command": _command(args, count),
     })  # fmt: skip
     return line
 
 
-def _describe(line: dict[str, Any]) -> str:
+def _round(args: argparse.Namespace, scenario: Scenario, options: dict[str, str], lessons: Lessons,
+           student: ModelPolicy, number: int, folder: Path) -> list[Example]:  # fmt: skip
+    """The student's play of a round, labelled by the teacher, by way of the log."""
+    seeds = scenario.splits["train"]
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / LABELLED
+    before = len(read_labels(path, scenario)) if number else 0
+    if not number:
+        path.unlink(missing_ok=True)
+    each = -(-args.on_policy // args.rounds)
+    plans = []
+    for i in range(min(each, args.on_policy - number * each)):
+        seed = seeds[int(uniform(f"on-policy/{args.seed}/{number}", i) * len(seeds))]
+        plans.append(Plan(seed, options, f"round{number}/{i}", f"{args.seed}/round{number}/{i}"))
+    brain = student.brain
+    author = Author(args.student, args.student, "", weights_hash(brain), brain.base_hash, brain.tokenizer_hash)
+    assert lessons.teacher is not None
+    record_labelled(student, lessons.teacher, author, args.teacher, scenario, plans, path)
+    return read_labels(path, scenario)[before:]
+
+
+def _command(args: argparse.Namespace, count: int) -> str:
+    extra = f" --on-policy {args.on_policy} --rounds {args.rounds}" if args.on_policy else ""
+    extra += "".join(f" --only {pair}" for pair in args.only)
+    extra += f" --keep {args.keep}" if args.keep != "solved" else ""
+    extra += "".join(f" --option {pair}" for pair in args.option)
+    extra += f" --targets {args.targets}" if args.targets != "auto" else ""
     return (
-        f"{line['demonstrations']} demonstrations ({line['turns']} turns): success {100 * line['before']:.1f} % -> "
+        f"python -m rl.distill --teacher {args.teacher} --student {args.student} --scenario {args.scenario} "
+        f"--episodes {count} --rank {args.rank} --scale {args.scale} --rate {args.rate} --seed {args.seed}{extra}"
+    )
+
+
+def describe(line: dict[str, Any]) -> str:
+    """A result as a line for people."""
+    start = f"{line['demonstrations']} demonstrations ({line['turns']} turns): "
+    if line["interrupted"]:
+        return start + f"interrupted; kept epoch {line['epochs']} (held-out loss {line['validation_loss']:.3f})"
+    costs = line.get("teacher_costs")
+    return (
+        f"{start}success {100 * line['before']:.1f} % -> "
         f"{100 * line['success']:.1f} % (95 %: {100 * line['ci_low']:.1f} to {100 * line['ci_high']:.1f}, "
         f"n={line['n']}) sampled, {100 * line['greedy']:.1f} % greedy; agrees with the teacher on "
         f"{100 * line['agreement']:.1f} % of its turns; loss {line['validation_loss']:.3f}, {line['epochs']} epochs"
+        + (f"; asked: {', '.join(f'{value} {name}' for name, value in costs.items())}" if costs else "")
     )
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    parser = Parser(prog="python -m rl.distill", description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("--teacher", default="teacher", help="a policy: teacher, oracle, MODEL:ADAPTER, a run")
+    parser = Parser(prog="python -m rl.distill", description=(__doc__ or "").split("\n")[0],
+                    epilog=" ".join((__doc__ or "").split("\n\n", 1)[1].split()))  # fmt: skip
+    parser.add_argument("--teacher", default="teacher",
+                        help=f"{', '.join(PLAYERS[1:])}, MODEL:ADAPTER, a run, http:URL, log:FILES")  # fmt: skip
     parser.add_argument("--student", default="nano", help="a model (default: %(default)s)")
     parser.add_argument("--scenario", required=True)
     parser.add_argument("--option", action="append", default=[], metavar="KEY=VALUE")
     parser.add_argument("--episodes", type=int, default=50, help="demonstrations, solved ones (default: %(default)s)")
     parser.add_argument("--curve", default="", metavar="N,N,…", help="several numbers of demonstrations")
     parser.add_argument("--out", required=True, help="folder for the adapter (with --curve, one folder a number in it)")
+    parser.add_argument("--keep", choices=("solved", "all"), default="solved", help="which episodes of log: are shown")
+    parser.add_argument("--only", action="append", default=[], metavar="FIELD=VALUE",
+                        help="with log: only episodes whose field is this, as in policy=human")  # fmt: skip
+    parser.add_argument("--targets", choices=("auto", "soft", "hard"), default="auto",
+                        help="the recorded distribution, or what was done; auto: soft, but hard for log:")  # fmt: skip
+    parser.add_argument("--on-policy", type=int, default=0, metavar="N",
+                        help="afterwards the student plays N episodes and the teacher labels them")  # fmt: skip
+    parser.add_argument("--rounds", type=int, default=4, help="of --on-policy, learning in between")
     parser.add_argument("--rank", type=int, default=16)
     parser.add_argument("--scale", type=float, default=2.0)
     parser.add_argument("--rate", type=float, default=2e-3)
-    parser.add_argument("--patience", type=int, default=8, help="epochs without a better validation loss")
+    parser.add_argument("--patience", type=int, default=8, help="epochs without a better held-out loss")
     parser.add_argument("--max-epochs", type=int, default=200)
     parser.add_argument("--held-out", type=int, default=60, help="teacher episodes on validation seeds that stop it")
     parser.add_argument("--validation", type=int, default=256, help="validation seeds on which success is measured")
@@ -222,10 +277,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--json", action="store_true", help="one object a line")
     args = parser.parse_args(argv)
     try:
-        distil(args)
-    except (ScenarioError, PolicyNameError, NpcError, RecorderError, OSError, ValueError) as error:
+        lines = distil(args)
+    except (ScenarioError, PolicyNameError, NpcError, RecorderError, CommandError, DemonstrationError, RemoteError,
+            OSError) as error:  # fmt: skip
         return fail("rl.distill", error)
-    return 0
+    except KeyboardInterrupt:
+        print(f"python -m rl.distill: interrupted; what was played lies in {args.out}", file=sys.stderr)
+        return INTERRUPTED
+    return INTERRUPTED if lines[-1]["interrupted"] else 0
 
 
 if __name__ == "__main__":

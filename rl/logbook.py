@@ -9,7 +9,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from recorder import EpisodeBegin, EpisodeEnd, Header, Writer
+from recorder import Amend, EpisodeBegin, EpisodeEnd, Header, Writer
 from rl.rollout import Episode
 from scenarios.contract import Scenario
 
@@ -40,9 +40,9 @@ class Logbook:
 
     def add(self, episodes: Sequence[Episode], author: Author, purpose: str, split: str, prefix_hash: str = "",
             update: int = 0, attempt: int = 0) -> list[int]:  # fmt: skip
-        """Writes episodes; their numbers in the log. What was not sampled by a model has no prefix."""
-        numbers = []
+        """Writes episodes and returns their numbers. What was not sampled by a model has no prefix."""
         sizes: dict[str, int] = {}
+        numbers = []
         for episode in episodes:
             sizes[episode.plan.group] = sizes.get(episode.plan.group, 0) + 1
         for episode in episodes:
@@ -59,6 +59,10 @@ class Logbook:
                 )
             )  # fmt: skip
         return numbers
+
+    def amend(self, amend: Amend) -> None:
+        """Writes a late label or reward of an episode that is in the log."""
+        self._writer.amend(amend)
 
     def _begin(self, episode: Episode, number: int, author: Author, purpose: str, split: str, prefix_hash: str,
                update: int, attempt: int, size: int) -> EpisodeBegin:  # fmt: skip

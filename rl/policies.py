@@ -1,6 +1,7 @@
 """Policies by name, the same everywhere: one string flows through training, evaluation and the game.
 
-`random`, `teacher`, `oracle`, `MODEL`, `MODEL:ADAPTER`, or a run folder (`runs/demo`: its head; `runs/demo@NODE`).
+`random`, `teacher`, `oracle`, `MODEL`, `MODEL:ADAPTER`, a run folder (`runs/demo`: its head; `runs/demo@NODE`), or
+`http:URL`, a model behind an OpenAI-compatible server (see rl.remote).
 ADAPTER is a folder, or the name of one that ships with the project (`nano:fetch_item`).
 """
 
@@ -11,26 +12,25 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from npc.decision import Decision
 from rl.config import from_run
+from rl.deciding import Policy, PolicyNameError, TurnView
 from rl.files import is_run, read_run
+from rl.remote import RemotePolicy, parse_url
 from rl.tree import Tree
 from scenarios.contract import Scenario, nearest
 
 PLAYERS = ("random", "teacher", "oracle")
+HTTP = ("http:", "https:")
 MODELS = ("auto", "nano")  # what npc.models.load knows by name
-
-
-class PolicyNameError(ValueError):
-    """A policy string that names nothing; one line."""
 
 
 @dataclass(frozen=True)
 class PolicySpec:
-    """What a policy string names. `kind` is "random", "teacher", "oracle" or "model"; for a model, `model` is what
-    `npc.models.load` takes and `adapter` a folder or None for the bare base."""
+    """What a policy string names. `kind` is "random", "teacher", "oracle", "http" or "model"; for a model, `model` is
+    what `npc.models.load` takes and `adapter` a folder or None for the bare base."""
 
     text: str
     kind: str
@@ -38,26 +38,13 @@ class PolicySpec:
     adapter: str | None = None
 
 
-@dataclass
-class TurnView:
-    """What a policy may look at: models and `teacher` see the text, `oracle` the state. `memory` is the teacher's."""
-
-    state: Any
-    observation: str
-    legal: tuple[str, ...]
-    memory: Any = None
-
-
-class Policy(Protocol):
-    """Decides many turns at once. `uniforms` in [0, 1) draw the actions; None takes the most probable."""
-
-    def decide(self, turns: Sequence[TurnView], uniforms: Sequence[float] | None) -> list[Decision]: ...
-
-
 def parse_policy(text: str) -> PolicySpec:
     """Reads a policy string. Raises PolicyNameError where a model, run, node or adapter isn't there."""
     if text in PLAYERS:
         return PolicySpec(text, text)
+    if text.startswith(HTTP):
+        parse_url(text)
+        return PolicySpec(text, "http")
     folder, _, node = text.partition("@")
     if is_run(Path(folder)):
         run = from_run(read_run(Path(folder)), f"{folder}/run.toml")
@@ -108,6 +95,8 @@ def find_adapter(model: str, adapter: str) -> str:
 
 def make_policy(spec: PolicySpec, scenario: Scenario, tau: float = 1.0) -> Policy:
     """The player that a spec names; loads the model where there is one."""
+    if spec.kind == "http":
+        return RemotePolicy(spec.text, scenario, tau)
     if spec.kind != "model":
         return ScriptedPolicy(spec.kind, scenario)
     from npc.adapters import load_adapter

@@ -7,17 +7,22 @@ from dataclasses import dataclass
 
 from game.sim.cast import PLACES
 from game.sim.observation import NOTHING, ROAD, UNKNOWN, Observation, ObservationError, parse_observation
+from game.view.person import PERSON
 from game.view.session import THINKING, Session, summed_terms
 from recorder import EpisodeBegin, Turn
 
 
 @dataclass(frozen=True)
 class Choice:
-    """A legal phrase; `prob` is None while nothing was decided, or where a fallback acted."""
+    """A legal phrase; `prob` is None while nothing was decided, or where a fallback or a person acted.
+
+    `key` is what a person presses for it, "" while none is asked.
+    """
 
     phrase: str
     prob: float | None
     chosen: bool
+    key: str = ""
 
 
 @dataclass(frozen=True)
@@ -67,15 +72,15 @@ def facts_of(session: Session, revealed: bool) -> Facts:
         turn_cap=session.scenario.turn_cap,
         seen=seen,
         memory=memory,
-        how=_how(turn, thinking, session.greedy, session.player.waking),
-        choices=choices_of(turn, decided=not thinking),
+        how=_how(turn, session.waiting if thinking else ""),
+        choices=choices_of(turn, not thinking, thinking and session.player.person),
         caption="What came of the last one" if thinking and session.turns else "What came of it",
         note=f"daydreaming: {last.policy_note}" if last is not None and last.fallback and not under_way else "",
         outcome="Doing it …" if under_way else _outcome(last, ended),
         good=None if ended is None else ended == "success",
         terms=tuple((name, earned.get(name, 0.0), sums.get(name, 0.0)) for name in names),
         total=math.fsum(sums.values()),
-        player=player_words(session.begin),
+        player=player_words(session.begin, session.deciding if thinking else turn.player),
         measured="" if thinking else _measured(turn),
     )
 
@@ -114,13 +119,17 @@ def _memory(seen: Observation) -> tuple[str, ...]:
     return tuple(lines)
 
 
-def choices_of(turn: Turn, decided: bool) -> tuple[Choice, ...]:
-    """The legal phrases, the most probable first once there are probabilities."""
+KEYS = tuple("1234567890")
+
+
+def choices_of(turn: Turn, decided: bool, asked: bool = False) -> tuple[Choice, ...]:
+    """The legal phrases, the most probable first once there are probabilities; with keys when a person is asked."""
     probs = turn.prob_values.tolist()
     choices = [
-        Choice(phrase, probs[at] if probs else None, decided and phrase == turn.executed)
+        Choice(phrase, probs[at] if probs else None, decided and phrase == turn.executed,
+               KEYS[at] if asked and at < len(KEYS) else "")
         for at, phrase in enumerate(turn.legal)
-    ]
+    ]  # fmt: skip
     return tuple(sorted(choices, key=lambda choice: -(choice.prob or 0.0)))
 
 
@@ -129,18 +138,24 @@ def entropy(probs: list[float]) -> float:
     return -math.fsum(p * math.log(p) for p in probs if p > 0)
 
 
-def player_words(begin: EpisodeBegin) -> str:
-    """Who plays: model and adapter, or the rule."""
+def player_words(begin: EpisodeBegin, other: str = "") -> str:
+    """Who plays: a person, model and adapter, or the rule; `other` is who decides if not the episode's own policy."""
+    if other == PERSON or (not other and begin.policy == PERSON):
+        return "you, at the keyboard and the mouse"
+    if other and other != begin.policy:
+        return other
     if not begin.model:
         return f"{begin.policy} (a rule, no model)"
     return f"model {begin.model}, " + (f"adapter {begin.adapter}" if begin.adapter else "no adapter")
 
 
-def _how(turn: Turn, thinking: bool, greedy: bool, waking: bool) -> str:
-    if thinking:
-        return "waking up …" if waking else "thinking …"
+def _how(turn: Turn, waiting: str) -> str:
+    if waiting:
+        return waiting
     if turn.fallback:
         return "fallback"
+    if turn.player == PERSON:
+        return "chosen by a person"
     if turn.greedy:
         return "greedy: the most probable"
     return f"sampled at τ = {turn.tau:g}"

@@ -8,31 +8,27 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
 import scenarios
-from game.sim.village_map import MapError
+from game.view.answers import Result
+from game.view.errors import USER_ERRORS, BadUse
 from game.view.journal import Journal
-from game.view.players import BrainFailed, Player, make_player
-from game.view.session import OVER, Result, Session
+from game.view.person import PERSON
+from game.view.roster import Roster
+from game.view.session import OVER, Session
 from game.view.stage import Stage
-from npc.errors import NpcError
-from recorder import RecorderError
-from rl.files import CheckpointError
-from rl.policies import PolicyNameError, parse_policy
-from scenarios.contract import Scenario, ScenarioError, check_seed
+from scenarios.contract import Scenario, check_seed
+
+if TYPE_CHECKING:
+    from game.view.picture import Picture, View
+
+__all__ = ["BAD_USE", "FAILED", "GOOD", "INTERRUPTED", "USER_ERRORS", "BadUse", "Reporter", "Settings", "play"]
 
 GOOD, FAILED, BAD_USE, INTERRUPTED = 0, 1, 2, 130
 PATIENCE_S = 0.05  # headless: how often a deadline is looked at
-
-
-class BadUse(ValueError):
-    """Something asked for can't be had: one line that names it and the remedy."""
-
-
-# what a front turns into one line and BAD_USE
-USER_ERRORS = (BadUse, BrainFailed, CheckpointError, MapError, NpcError, PolicyNameError, RecorderError, ScenarioError)
 
 
 @dataclass(frozen=True)
@@ -50,18 +46,23 @@ class Settings:
     turns: int | None = None
     screenshot: Path | None = None
     json: bool = False
+    size: tuple[int, int] = (1320, 686)  # of the window at first, and of the screenshot
+    sound: bool = False
 
 
 def play(settings: Settings) -> int:
     """Plays, and returns the exit code. Raises one of USER_ERRORS for what can't be had."""
     if settings.headless and settings.turns is None:
         raise BadUse("--headless needs an end: give --turns N")
+    if settings.headless and settings.brain == PERSON:
+        raise BadUse("--brain human needs a window: leave --headless out, or let a policy play")
     scenario = scenarios.get(settings.scenario)
     scenario.resolve_options(settings.options)
     check_seed(settings.seed)
     if settings.screenshot is not None:
         _check_screenshot(settings.screenshot)
-    with _parts(settings, scenario) as (player, journal):
+    with _parts(settings, scenario) as (roster, journal):
+        player = roster.player(settings.brain)
         session = Session(
             scenario, settings.options, player, settings.brain, journal=journal, greedy=settings.greedy,
             deadline_s=settings.deadline_s, traced=not settings.headless,
@@ -70,9 +71,10 @@ def play(settings: Settings) -> int:
         stage = Stage(session, settings.turns)
         try:
             session.start(settings.seed)
-            code = _play_headless(session, stage, settings, reporter) if settings.headless else _play_window(
-                session, stage, settings, reporter
-            )  # fmt: skip
+            if settings.headless:
+                code = _play_headless(session, stage, settings, reporter)
+            else:
+                code = _play_window(session, stage, roster, settings, reporter)
         except KeyboardInterrupt:
             code = INTERRUPTED
         reporter.finish()
@@ -85,17 +87,17 @@ def play(settings: Settings) -> int:
 
 
 @contextlib.contextmanager
-def _parts(settings: Settings, scenario: Scenario) -> Iterator[tuple[Player, Journal | None]]:
-    """The player and the log, both closed at the end whatever happens."""
-    spec = parse_policy(settings.brain)
+def _parts(settings: Settings, scenario: Scenario) -> Iterator[tuple[Roster, Journal | None]]:
+    """Who can play and the log, both closed at the end whatever happens."""
     with contextlib.ExitStack() as closing:
+        roster = Roster(scenario)
+        closing.callback(roster.close)
+        roster.check(settings.brain)
         journal = None
         if settings.record is not None:
             journal = Journal(settings.record, scenario.engine_version)
             closing.callback(journal.close)
-        player = make_player(spec, scenario)
-        closing.callback(player.close)
-        yield player, journal
+        yield roster, journal
 
 
 def _play_headless(session: Session, stage: Stage, settings: Settings, reporter: Reporter) -> int:
@@ -115,25 +117,27 @@ def _play_headless(session: Session, stage: Stage, settings: Settings, reporter:
     if settings.screenshot is None:
         return GOOD
     _prepare_pygame(dummy=True)
-    from game.view.picture import Picture
+    from game.view.picture import Picture, view_of
 
     stage.finish()
-    return _save(Picture(), session, stage, settings.screenshot)
+    return _save(Picture(settings.size), view_of(session, stage), settings.screenshot)
 
 
-def _play_window(session: Session, stage: Stage, settings: Settings, reporter: Reporter) -> int:
+def _play_window(session: Session, stage: Stage, roster: Roster, settings: Settings, reporter: Reporter) -> int:
     _prepare_pygame(dummy=False)
     import pygame
 
+    from game.view.play_show import PlayShow
     from game.view.window import Window
 
+    show = PlayShow(session, stage, roster, settings.size)
     try:
-        window = Window(session, stage, reporter.report)
+        window = Window(show, reporter.report)
     except pygame.error as error:
         raise BadUse(f"no window can be opened ({error}); play with --headless --turns N") from error
     try:
         window.run()
-        return GOOD if settings.screenshot is None else _save(window.picture, session, stage, settings.screenshot)
+        return GOOD if settings.screenshot is None else _save(show.picture, show.view(), settings.screenshot)
     finally:
         window.close()
 
@@ -145,14 +149,11 @@ def _prepare_pygame(dummy: bool) -> None:
         os.environ["SDL_VIDEODRIVER"] = "dummy"
 
 
-def _save(picture: object, session: Session, stage: Stage, path: Path) -> int:
+def _save(picture: Picture, view: View, path: Path) -> int:
     import pygame
 
-    from game.view.picture import Picture
-
-    assert isinstance(picture, Picture)
     try:
-        picture.save(session, stage, path)
+        picture.save(view, path)
     except (OSError, pygame.error) as error:
         print(f"{path}: the picture can't be written: {error}", file=sys.stderr)
         return FAILED

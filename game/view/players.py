@@ -48,6 +48,11 @@ class Player(Protocol):
     def identity(self) -> Identity: ...
 
     @property
+    def person(self) -> bool:
+        """Whether somebody at the controls decides, who has no deadline."""
+        ...
+
+    @property
     def waking(self) -> bool:
         """Whether it is still loading (and may be waited for): its deadline has not begun."""
         ...
@@ -77,6 +82,7 @@ class Player(Protocol):
 class RulePlayer:
     """`random`, `teacher` or `oracle`."""
 
+    person = False
     waking = False
     trouble = ""
     identity = Identity()
@@ -105,6 +111,8 @@ class RulePlayer:
 
 class ModelPlayer:
     """A model, with or without an adapter, in its own process; started again once when that dies."""
+
+    person = False
 
     def __init__(self, spec: PolicySpec, scenario: Scenario) -> None:
         self.spec = spec
@@ -207,6 +215,8 @@ class ModelPlayer:
 
 def make_player(spec: PolicySpec, scenario: Scenario) -> Player:
     """The player that a policy names. Raises BrainFailed, before any process starts, for a model that isn't there."""
+    if spec.kind == "http":
+        raise BrainFailed(f"{spec.text}: a model behind a server plays in rl.evaluate and teaches in rl.distill only")
     if spec.kind != "model":
         return RulePlayer(spec.kind, scenario)
     folder = model_folder(spec.model)

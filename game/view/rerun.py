@@ -89,6 +89,7 @@ class LogBook:
 class RecordedPlayer:
     """Answers every question with `next`: what was executed, whatever it was. Satisfies `players.Player`."""
 
+    person = False
     waking = False
     trouble = ""
     identity = Identity()

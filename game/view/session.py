@@ -13,14 +13,14 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-import msgspec
 from msgspec.structs import replace
 
-from game.sim.rng import MAX_SEED, draw
+from game.sim.rng import MAX_SEED
+from game.view.answers import Answer, Result, fallback, split_of, summed_terms, uniform
 from game.view.journal import Journal
+from game.view.person import PERSON
 from game.view.players import NoAnswer, Player
 from game.view.snapshot import Snapshot, snapshot
-from npc.decision import Decision
 from recorder import EpisodeBegin, EpisodeEnd, Turn, pack_floats, prefix_hash
 from rl.policies import TurnView
 from scenarios.contract import Scenario
@@ -28,36 +28,16 @@ from scenarios.contract import Scenario
 THINKING, PLAYED, OVER = "thinking", "played", "over"
 
 
-class Answer(msgspec.Struct, frozen=True):
-    """What came of a question: a decision, or the reason why there is none."""
-
-    decision: Decision | None
-    took_ms: float
-    note: str = ""
-
-
-class Result(msgspec.Struct, frozen=True):
-    """One episode as the front reports it; `ended` is None for one that was broken off."""
-
-    episode: int
-    seed: int
-    ended: str | None
-    success: bool
-    turns: int
-    reward: float
-    fallbacks: int
-    digest: dict[str, str]
-
-
 class Session:
     """Plays episodes, a turn at a time.
 
     `phase` is THINKING (the player was asked; `answer` is what came of it), PLAYED (`turn` is the finished record,
     `trace` the ticks it took) or OVER. `turn` is in THINKING the record as far as it stands: what is seen and what
-    is legal. `begin` and `turns` are the episode so far, as they are logged.
+    is legal. `begin` and `turns` are the episode so far, as they are logged. `policy` is who plays the episode, and
+    `deciding` who decides now: a person may take over from the policy and hand back.
 
     The front calls `listen` as often as it likes, `play` once there is an answer, `proceed` after it, and `start`
-    for an episode.
+    for an episode; `hand_to` and `fork` between any two of these.
     """
 
     def __init__(
@@ -76,7 +56,7 @@ class Session:
         self.scenario = scenario
         self.options = scenario.resolve_options(options)
         self.player = player
-        self.policy = policy
+        self.policy = self.deciding = policy
         self.journal = journal
         self.greedy = greedy
         self.deadline_s = deadline_s
@@ -96,6 +76,9 @@ class Session:
         self._next_episode = 0
         self._begun = 0.0
         self._state: Any = None
+        self._owner = player  # plays `policy`, whoever decides now
+        self._states: list[Any] = []  # before each turn
+        self._asked_of = player
         self._view: TurnView | None = None
         self._since = 0.0
 
@@ -107,12 +90,15 @@ class Session:
         if cut is not None:
             self.results.append(cut)
         if self.phase == THINKING:
-            self.player.forget()
+            self._asked_of.forget()
+        if not self.player.person:
+            self._owner, self.policy = self.player, self.deciding
         scenario = self.scenario
         self.seed = seed
         self._state = scenario.build(seed, self.options)
         self._begun = self._clock()
         self.turns = []
+        self._states = []
         self.ended = None
         self.begin = EpisodeBegin(
             episode=self._new_number(), scenario=scenario.name, scenario_version=scenario.version, seed=seed,
@@ -147,7 +133,7 @@ class Session:
         return number
 
     def _name_player(self) -> None:
-        who = self.player.identity
+        who = self._owner.identity
         self.begin = replace(
             self.begin, model=who.model, adapter=who.adapter, base_hash=who.base_hash,
             tokenizer_hash=who.tokenizer_hash, weights_hash=who.weights_hash,
@@ -167,11 +153,81 @@ class Session:
         self.trace = [first] if first is not None else []
         memory = self._view.memory if self._view is not None else None
         self._view = TurnView(self._state, observation, legal, memory)
-        self.phase, self.answer = THINKING, None
+        self._states[number:] = [self.scenario.clone(self._state)]
+        self.phase = THINKING
+        self._put_question()
+
+    def _put_question(self) -> None:
+        """Asks whoever decides now."""
+        assert self._view is not None
+        self.answer = None
         self._since = self._clock()
-        self.player.ask(self._questions, self._view, None if self.greedy else uniform(self.seed, number))
+        self._asked_of = self.player
+        drawn = None if self.greedy else uniform(self.seed, self.turn.turn)
+        self.player.ask(self._questions, self._view, drawn)
         self._questions += 1
         self.listen()
+
+    # -- who decides --------------------------------------------------------------------------------------------
+
+    @property
+    def waiting(self) -> str:
+        """What is waited for in THINKING, in words."""
+        if self.player.person:
+            return "your turn"
+        return "waking up …" if self.player.waking else "thinking …"
+
+    def hand_to(self, player: Player, name: str) -> None:
+        """Another decides from now on, the open question included. `name` is the policy's name, "human" for a person.
+
+        A person's turns are marked in the record. Any other than the episode's own policy makes a fork of it, so that
+        the log never shows one policy's turns under the name of another.
+        """
+        if player is self.player:
+            return
+        self.player, self.deciding = player, name
+        if self.phase == OVER or self.ended is not None:
+            return
+        if self.phase == THINKING:
+            self._asked_of.forget()
+        if not player.person and player is not self._owner:
+            self._branch(player, name, self.turns)
+        if self.phase == THINKING:
+            self._put_question()
+
+    def fork(self, player: Player, name: str) -> None:
+        """The turn on show is decided again, by `player`, in an episode that branches off before it."""
+        if self.phase == THINKING:
+            self._asked_of.forget()
+        at = self.turn.turn
+        self.player, self.deciding = player, name
+        self._branch(player, name, self.turns[:at])
+        self._state = self.scenario.clone(self._states[at])
+        self._view, self.ended = None, None
+        self._ask()
+
+    def _branch(self, owner: Player, name: str, shared: list[Turn]) -> None:
+        """The episode goes on as `name`'s: under a new number, with copies of the turns that they share."""
+        cut = self.broken_off()
+        if cut is not None:
+            self.results.append(cut)
+        self._owner, self.policy = owner, name
+        before, logged = self.begin, bool(self.turns)
+        if logged:
+            self.begin = replace(
+                before, episode=self._new_number(), fork_of=before.episode, fork_turn=len(shared),
+                created_unix=time.time(),
+            )  # fmt: skip
+            self._begun = self._clock()
+        self.begin = replace(self.begin, policy=name)
+        self._name_player()
+        number = self.begin.episode
+        self.turns = [replace(turn, episode=number, player=turn.player or before.policy) for turn in shared]
+        self.turn = replace(self.turn, episode=number)
+        if self.journal is not None and self.turns:
+            self.journal.begin(self.begin, self.scenario.prefix, owner.identity.prefix_ids)
+            for turn in self.turns:
+                self.journal.turn(turn)
 
     def listen(self) -> None:
         """Takes in an answer, or the end of the waiting for one. Raises BrainFailed where there can't be any."""
@@ -188,7 +244,7 @@ class Session:
             self.answer = Answer(decision if finite else None, self._waited_ms(), note)
         elif self.player.waking:
             self._since = self._clock()
-        elif self._clock() - self._since > self.deadline_s:
+        elif not self.player.person and self._clock() - self._since > self.deadline_s:
             self.player.forget()
             self.answer = Answer(None, self._waited_ms(), f"no answer within {self.deadline_s:g} s")
 
@@ -205,7 +261,12 @@ class Session:
         """Plays the answer and records the turn; the trace holds the state before and after each tick."""
         assert self.phase == THINKING and self.answer is not None
         answer, decision = self.answer, self.answer.decision
-        seen = replace(self.turn, decision_ms=answer.took_ms, policy_note=answer.note)
+        person = self.player.person
+        if self.turns and not person and self._owner.identity.weights_hash != self.begin.weights_hash:
+            self._branch(self._owner, self.policy, self.turns)  # a person had begun while the model still loaded
+        seen = replace(
+            self.turn, decision_ms=answer.took_ms, policy_note=answer.note, player=PERSON if person else ""
+        )
         if decision is None:
             seen = replace(seen, executed=fallback(seen.legal), fallback=True, greedy=False)
         else:
@@ -266,24 +327,3 @@ class Session:
             math.fsum(turn.reward for turn in self.turns), sum(turn.fallback for turn in self.turns),
             self.turns[-1].digest_after,
         )  # fmt: skip
-
-
-def uniform(seed: int, turn: int) -> float:
-    """The number in [0, 1) that draws a turn's action: 53 bits of a blake2b over seed and turn."""
-    return (draw(seed, "action of the errand-runner", turn) >> 11) / 2**53
-
-
-def fallback(legal: list[str]) -> str:
-    """What is done when there is no decision: wait, or the last legal phrase where waiting isn't one."""
-    return next((phrase for phrase in legal if phrase.split(" ")[0] == "wait"), legal[-1])
-
-
-def split_of(scenario: Scenario, seed: int) -> str:
-    """The name of the split that a seed belongs to, or ""."""
-    return next((name for name, seeds in scenario.splits.items() if seed in seeds), "")
-
-
-def summed_terms(turns: list[Turn]) -> dict[str, float]:
-    """Each reward term, summed over turns, in the order in which they were first earned."""
-    names = dict.fromkeys(name for turn in turns for name in turn.terms)
-    return {name: math.fsum(turn.terms.get(name, 0.0) for turn in turns) for name in names}

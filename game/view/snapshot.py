@@ -9,12 +9,16 @@ from game.sim.world import World
 
 
 class Figure(NamedTuple):
-    """Somebody at tile (x, y); `carries` is an item or "". The errand-runner is called "runner"."""
+    """Somebody at tile (x, y); `carries` is an item or "". The errand-runner is called "runner".
+
+    `dest` is the place where a character stands or walks to; "" for the errand-runner.
+    """
 
     name: str
     x: int
     y: int
     carries: str
+    dest: str = ""
 
 
 class Snapshot(NamedTuple):
@@ -24,6 +28,11 @@ class Snapshot(NamedTuple):
     lying: tuple[tuple[str, str], ...]
     asker: str
     wanted: str
+    tick: int = 0
+
+    def figure(self, name: str) -> Figure | None:
+        """Somebody by name, or None for one who is not in this village."""
+        return next((figure for figure in self.figures if figure.name == name), None)
 
 
 def snapshot(state: Any) -> Snapshot | None:
@@ -32,5 +41,5 @@ def snapshot(state: Any) -> Snapshot | None:
         return None
     s = state.state
     runner = Figure(RUNNER, s.runner.x, s.runner.y, s.runner.hold)
-    people = (Figure(p.name, p.x, p.y, p.carries) for p in s.people)
-    return Snapshot((runner, *people), tuple(s.lying.items()), s.errand.asker, s.errand.item)
+    people = (Figure(p.name, p.x, p.y, p.carries, p.dest) for p in s.people)
+    return Snapshot((runner, *people), tuple(s.lying.items()), s.errand.asker, s.errand.item, s.tick)

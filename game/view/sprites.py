@@ -23,7 +23,13 @@ ITEMS = (
     "basket",
     "flute",
 )
-MARKS = ("thinking 1", "thinking 2", "thinking 3", "alert", "question", "goal")
+MARKS = ("thinking 1", "thinking 2", "thinking 3", "alert", "question", "goal", "heart", "rain")
+LIFE = (
+    "cat sit 1", "cat sit 2", "cat walk 1", "cat walk 2", "duck 1", "duck 2", "smoke 1", "smoke 2", "smoke 3",
+    "ripple 1", "ripple 2", "ripple 3", "closed", "rod",
+)  # fmt: skip
+SAIL_STEPS = 6  # of a quarter turn
+SAILS_SIZE = (48, 64)
 DIRECTIONS = ("north", "east", "south", "west")  # the rows of a person's sheet
 STANDING, LEFT_FOOT, RIGHT_FOOT = range(3)  # its columns
 PERSON_SIZE = (16, 20)  # source pixels; the head rises above the tile
@@ -49,6 +55,18 @@ class Sprites:
         self._marks = dict(
             zip(MARKS, _cut(folder / "marks.png", SMALL_SIZE, len(MARKS), 1, scale), strict=True)
         )
+
+        self._life = dict(zip(LIFE, _cut(folder / "life.png", SMALL_SIZE, len(LIFE), 1, scale), strict=True))
+        self._mirrored = {name: pygame.transform.flip(cell, True, False) for name, cell in self._life.items()}
+        self._sails = _cut(folder / "sails.png", SAILS_SIZE, SAIL_STEPS, 1, scale)
+
+    def life(self, name: str, mirrored: bool = False) -> pygame.Surface:
+        """One of LIFE, as it is drawn (looking east) or mirrored. Unknown names raise KeyError."""
+        return (self._mirrored if mirrored else self._life)[name]
+
+    def sails(self, step: int) -> pygame.Surface:
+        """The mill's sails after so many steps."""
+        return self._sails[step % SAIL_STEPS]
 
     def person(self, name: str, direction: str = "south", step: int = STANDING) -> pygame.Surface:
         """A person; step STANDING, LEFT_FOOT or RIGHT_FOOT. KeyError for an unknown name."""

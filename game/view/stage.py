@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
+from game.view.daylight import clock_words
+from game.view.players import Player
+from game.view.remarks import Remark, idle, remarks, spoken
 from game.view.session import OVER, PLAYED, THINKING, Session
 from game.view.snapshot import Snapshot
 from recorder import Turn
@@ -19,7 +23,8 @@ OVER_S = 2.5  # how long the end of an episode stays, at any speed a third of it
 class Moment:
     """What to draw: people on their way from `before` to `after`, `part` of it done (0 … 1), and who says what.
 
-    `time_s` is the picture's own clock, for what moves of itself. `speech` is (who, words) or None.
+    `time_s` is the picture's own clock, for what moves of itself. `speech` is the turn's outcome or None; `remarks`
+    are what people say of themselves. `mark` is the name of a sprite over the errand-runner, or "".
     """
 
     before: Snapshot
@@ -28,8 +33,46 @@ class Moment:
     tick: int
     time_s: float
     thinking: bool
-    speech: tuple[str, str] | None
+    speech: Remark | None
     mark: str
+    remarks: tuple[Remark, ...] = ()
+
+
+MARKS = {"robbed": "alert", "gone": "question", "illegal": "alert", "delivered": "heart", "refused": "question"}
+
+
+def moment_of(
+    trace: Sequence[Snapshot],
+    at: float,
+    turn: Turn,
+    phase: str,
+    time_s: float,
+    left: int = 20,
+    ended: str | None = None,
+) -> Moment | None:
+    """The moment `at` ticks into the trace of a turn; None without a trace.
+
+    `phase` is the session's; `left` the turns that are left in THINKING; `ended` why the episode is over.
+    """
+    if not trace:
+        return None
+    if phase == THINKING:
+        return Moment(trace[0], trace[min(1, len(trace) - 1)], 0.0, 0, time_s, True, None, "",
+                      idle(trace[0], turn.turn, left))  # fmt: skip
+    last = len(trace) - 1
+    tick = last if phase == OVER else min(int(at), last)
+    told = phase == OVER or at >= last
+    speech = spoken(turn, trace[-1]) if told else None
+    said = remarks(trace, tick)
+    mark = MARKS.get(turn.outcome_kind, "") if told else ""
+    if told and ended is not None and ended != "success":
+        mark = "rain"
+        said = (Remark(trace[-1].asker, f"Forget the {trace[-1].wanted}. I'll go myself."),)
+    part = at - tick if phase == PLAYED else 0.0
+    return Moment(
+        trace[tick], trace[min(tick + 1, last)], min(max(part, 0.0), 1.0), tick, time_s, False, speech, mark,
+        tuple(remark for remark in said if speech is None or remark.who != speech.who),
+    )  # fmt: skip
 
 
 class Stage:
@@ -61,7 +104,7 @@ class Stage:
             return
         self._shown += seconds * self.speed
         if session.phase == THINKING:
-            if session.answer is not None and self._shown >= THINK_S:
+            if session.answer is not None and (self._shown >= THINK_S or session.player.person):
                 session.play()
                 self._shown = self._at = 0.0
         elif session.phase == PLAYED:
@@ -85,6 +128,11 @@ class Stage:
     def start(self, seed: int) -> None:
         """Begins an episode, at once."""
         self.session.start(seed)
+        self._shown = self._at = 0.0
+
+    def fork(self, player: Player, name: str) -> None:
+        """The turn on show is decided again, by another."""
+        self.session.fork(player, name)
         self._shown = self._at = 0.0
 
     def pause(self) -> None:
@@ -111,29 +159,10 @@ class Stage:
     def moment(self) -> Moment | None:
         """What to draw now; None where the scenario is not played in the village."""
         session = self.session
-        trace = session.trace
-        if not trace:
-            return None
-        tick = min(int(self._at), len(trace) - 1) if session.phase == PLAYED else 0
-        if session.phase == OVER:
-            tick = len(trace) - 1
-        after = trace[min(tick + 1, len(trace) - 1)]
-        part = self._at - tick if session.phase == PLAYED else 0.0
-        told = self.revealed and session.phase != THINKING
-        speech = spoken(session.turn, trace[-1]) if told else None
-        mark = ""
-        if told and session.turn.outcome_kind in ("robbed", "gone", "illegal"):
-            mark = "alert"
-        thinking = session.phase == THINKING
-        return Moment(trace[tick], after, min(part, 1.0), tick, self.time_s, thinking, speech, mark)
+        left = session.scenario.turn_cap - session.turn.turn
+        return moment_of(session.trace, self._at, session.turn, session.phase, self.time_s, left, session.ended)
 
-
-def spoken(turn: Turn, people: Snapshot) -> tuple[str, str]:
-    """Who says an outcome: "Mara: no idea" is Mara's, the rest is the errand-runner's own, fallbacks among it."""
-    text = turn.outcome_text
-    if turn.fallback:
-        return people.figures[0].name, f"I was daydreaming … {text}"
-    who, colon, words = text.partition(": ")
-    if colon and any(figure.name == who for figure in people.figures):
-        return who, words[:1].upper() + words[1:]
-    return people.figures[0].name, text[:1].upper() + text[1:]
+    def clock(self) -> str:
+        """The hour in the village, as a clock shows it; "" outside of it."""
+        moment = self.moment()
+        return clock_words(moment.before.tick) if moment is not None else ""

@@ -18,13 +18,18 @@ Colour = tuple[int, int, int]
 
 
 class Fonts:
-    """Small, normal and large. Opens pygame's font module, no display."""
+    """Small, normal and large, at a scale. Opens pygame's font module, no display."""
 
-    def __init__(self) -> None:
+    def __init__(self, scale: float = 1.0) -> None:
         pygame.font.init()
-        self.small = pygame.font.Font(None, 17)
-        self.normal = pygame.font.Font(None, 20)
-        self.large = pygame.font.Font(None, 29)
+        self.scale = scale
+        self.small = pygame.font.Font(None, max(round(17 * scale), 8))
+        self.normal = pygame.font.Font(None, max(round(20 * scale), 8))
+        self.large = pygame.font.Font(None, max(round(29 * scale), 8))
+
+    def px(self, pixels: float) -> int:
+        """A length of scale 1 at this scale, in whole pixels."""
+        return round(pixels * self.scale)
 
 
 def fit(font: pygame.font.Font, text: str, width: int, middle: bool = False) -> str:

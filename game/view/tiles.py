@@ -31,6 +31,7 @@ class TileMap:
             if isinstance(layer, TileLayer) and layer.data and layer.visible
         }
         self._pictures: dict[int, pygame.Surface] = {}
+        self._names: dict[int, str] = {}
         for firstgid, tileset in tiled.tilesets.items():
             if tileset.image is None:
                 raise MapError(f"{path}: tileset {tileset.name!r} has no picture; embed one with an image")
@@ -42,10 +43,34 @@ class TileMap:
                 )
                 size = (tileset.tile_width, tileset.tile_height)
                 self._pictures[firstgid + number] = sheet.subsurface(pygame.Rect(corner, size))
+            for number, described in (tileset.tiles or {}).items():
+                self._names[firstgid + number] = described.class_ or ""
 
     def picture(self, gid: int) -> pygame.Surface:
         """The source-size picture of a tile number."""
         return self._pictures[gid]
+
+    def where(self, name: str) -> list[tuple[int, int]]:
+        """The tiles (x, y) that hold a picture called `name`, or `name` and a number, in any layer."""
+        return [
+            (x, y)
+            for rows in self.layers.values()
+            for y, row in enumerate(rows)
+            for x, gid in enumerate(row)
+            if gid and self._names.get(gid, "").rstrip("0123456789 ") == name
+        ]
+
+    def areas(self) -> dict[str, pygame.Rect]:
+        """The source pixels that each building covers, by its name: the pictures called "NAME column,row"."""
+        found: dict[str, pygame.Rect] = {}
+        for rows in self.layers.values():
+            for y, row in enumerate(rows):
+                for x, gid in enumerate(row):
+                    name, _, part = self._names.get(gid, "").rpartition(" ")
+                    if "," in part:
+                        tile = self.tile_rect(x, y, 1)
+                        found[name] = found[name].union(tile) if name in found else tile
+        return found
 
     def size(self, scale: int) -> tuple[int, int]:
         """Width and height of the drawn map in pixels."""

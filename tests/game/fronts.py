@@ -5,7 +5,9 @@ from pathlib import Path
 
 import scenarios
 from game.view.journal import Journal
+from game.view.play_show import PlayShow
 from game.view.players import Player, make_player
+from game.view.roster import Roster
 from game.view.session import OVER, THINKING, Session
 from game.view.stage import Stage
 from rl.policies import parse_policy
@@ -27,6 +29,13 @@ def make_session(
     return Session(
         FETCH, options or {}, player, brain, journal=journal, greedy=greedy, deadline_s=deadline_s, traced=traced
     )
+
+
+def make_show(session: Session, turns: int | None = None) -> PlayShow:
+    """The show of a session, as the game makes it."""
+    roster = Roster(FETCH)
+    roster.add(session.deciding, session.player)
+    return PlayShow(session, Stage(session, turns), roster)
 
 
 def play_turn(session: Session) -> None:

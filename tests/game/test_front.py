@@ -11,12 +11,13 @@ import pygame
 import pytest
 
 from game.__main__ import main
+from game.view.answers import fallback, split_of, uniform
 from game.view.facts import choices_of, describe, entropy, facts_of
 from game.view.journal import Journal
-from game.view.picture import Picture, state_line
-from game.view.session import fallback, split_of, uniform
+from game.view.picture import Picture, state_line, view_of
+from game.view.remarks import spoken
 from game.view.snapshot import snapshot
-from game.view.stage import Stage, spoken
+from game.view.stage import Stage
 from recorder import Reader, SyncFailedError, Turn, WriteFailedError, Writer
 from recorder.__main__ import main as recorder_main
 from tests.game.fronts import FETCH, make_session, play_turn, play_turns, stage_turns
@@ -105,7 +106,7 @@ def test_neither_speed_nor_drawing_changes_the_play(brain: str) -> None:
         stage.speed = speed
 
         def draw(stage: Stage = stage) -> None:
-            picture.draw(stage.session, stage)
+            picture.draw(view_of(stage.session, stage))
 
         assert stage_turns(stage, 5, 25, frame_s, draw if speed == 4 else None) == plain
     assert play_turns(make_session(brain), 6, 25) != plain

@@ -14,13 +14,23 @@ from game.view.facts import facts_of
 from game.view.journal import Journal
 from game.view.picture import state_line
 from game.view.players import BrainFailed, RulePlayer
+from game.view.remarks import spoken
 from game.view.session import PLAYED, THINKING, Session
-from game.view.stage import Stage, spoken
+from game.view.stage import Stage
 from npc.decision import Decision
 from recorder import Reader, Turn
 from recorder.__main__ import main as recorder_main
 from rl.policies import TurnView
-from tests.game.fronts import FETCH, brains, make_session, make_tiny_model, play_turn, play_turns, stage_turns
+from tests.game.fronts import (
+    FETCH,
+    brains,
+    make_session,
+    make_show,
+    make_tiny_model,
+    play_turn,
+    play_turns,
+    stage_turns,
+)
 
 PATIENCE_S = 120.0  # for what must come, on a busy machine as well
 
@@ -234,7 +244,7 @@ def test_closing_while_the_brain_wakes_up_is_quick_and_clean(tiny: str, monkeypa
     monkeypatch.setenv("SDL_VIDEODRIVER", "dummy")
     session = make_session(tiny, deadline_s=PATIENCE_S)
     session.start(0)
-    window = Window(session, Stage(session))
+    window = Window(make_show(session))
     assert session.player.waking and facts_of(session, False).how == "waking up …"
     pygame.event.post(pygame.event.Event(pygame.QUIT))
     began = time.monotonic()
@@ -252,7 +262,7 @@ def test_the_window_goes_on_while_the_brain_hangs(session: Session, monkeypatch:
     os.kill(brains()[0], signal.SIGSTOP)  # before it is asked: it answers within milliseconds
     session.proceed()
     session.deadline_s = 2
-    window = Window(session, Stage(session))
+    window = Window(make_show(session))
     frames = []
 
     def count() -> None:

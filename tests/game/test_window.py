@@ -9,13 +9,15 @@ from pathlib import Path
 import pygame
 import pytest
 
+from game.view.layout import MAP, Layout
 from game.view.panel import fitting
-from game.view.picture import Picture
+from game.view.picture import Picture, view_of
+from game.view.play_show import PlayShow
 from game.view.session import OVER, PLAYED, THINKING, Session
 from game.view.stage import OVER_S, READ_S, THINK_S, Stage
 from game.view.text import Fonts, fit, wrap
-from game.view.window import Window, placed
-from tests.game.fronts import make_session, play_turn
+from game.view.window import Window
+from tests.game.fronts import make_session, make_show, play_turn
 
 FRAME = 1 / 30
 
@@ -25,9 +27,15 @@ def window(monkeypatch: pytest.MonkeyPatch) -> Iterator[Window]:
     monkeypatch.setenv("SDL_VIDEODRIVER", "dummy")
     session = make_session("teacher")
     session.start(0)
-    opened = Window(session, Stage(session))
+    opened = Window(make_show(session))
     yield opened
     opened.close()
+
+
+@pytest.fixture
+def show(window: Window) -> PlayShow:
+    assert isinstance(window.show, PlayShow)
+    return window.show
 
 
 def press(*keys: int) -> None:
@@ -42,99 +50,99 @@ def frames(window: Window, count: int) -> None:
 
 def until(window: Window, phase: str, most: int = 2000) -> None:
     for _ in range(most):
-        if window.session.phase == phase:
+        if window.show.session.phase == phase:  # type: ignore[attr-defined]
             return
         window.frame(FRAME)
     raise AssertionError(f"no {phase} after {most} frames")
 
 
-def test_space_stops_the_world_but_not_the_picture(window: Window) -> None:
+def test_space_stops_the_world_but_not_the_picture(window: Window, show: PlayShow) -> None:
     until(window, PLAYED)
     frames(window, 10)
     press(pygame.K_SPACE)
     window.frame(FRAME)
-    before, turns = window.stage.moment(), window.session.turns_played
+    before, turns = show.stage.moment(), show.session.turns_played
     frames(window, 60)
-    after = window.stage.moment()
+    after = show.stage.moment()
     assert before is not None and after is not None
-    assert (before.tick, before.part) == (after.tick, after.part) and window.session.turns_played == turns
+    assert (before.tick, before.part) == (after.tick, after.part) and show.session.turns_played == turns
     assert after.time_s > before.time_s + 1.9, "marks go on moving"
     press(pygame.K_SPACE)
-    window.stage.speed = 16
+    show.stage.speed = 16
     frames(window, 60)
-    assert window.session.turns_played > turns
+    assert show.session.turns_played > turns
 
 
-def test_n_plays_one_turn_and_pauses(window: Window) -> None:
+def test_n_plays_one_turn_and_pauses(window: Window, show: PlayShow) -> None:
     press(pygame.K_SPACE, pygame.K_n)
-    window.stage.speed = 16
+    show.stage.speed = 16
     for expected in (1, 2, 3):
         frames(window, 60)
-        assert window.stage.paused and window.session.phase == THINKING
-        assert window.session.turns_played == expected
+        assert show.stage.paused and show.session.phase == THINKING
+        assert show.session.turns_played == expected
         press(pygame.K_n)
 
 
-def test_speed_goes_up_and_down_between_its_ends(window: Window) -> None:
+def test_speed_goes_up_and_down_between_its_ends(window: Window, show: PlayShow) -> None:
     seen = []
     for key in (pygame.K_PLUS, pygame.K_EQUALS, pygame.K_KP_PLUS, pygame.K_MINUS, pygame.K_KP_MINUS, pygame.K_MINUS):
         press(key)
         window.frame(FRAME)
-        seen.append(window.stage.speed)
+        seen.append(show.stage.speed)
     assert seen == [4, 16, 16, 4, 1, 1]
 
 
-def test_r_and_tab_choose_the_seed(window: Window) -> None:
+def test_r_and_tab_choose_the_seed(window: Window, show: PlayShow) -> None:
     until(window, PLAYED)
-    first = window.session.turns[0]
+    first = show.session.turns[0]
     press(pygame.K_TAB)
     window.frame(0)
-    assert (window.session.seed, window.session.turns, window.session.phase) == (1, [], THINKING)
+    assert (show.session.seed, show.session.turns, show.session.phase) == (1, [], THINKING)
     press(pygame.K_RIGHT)
     window.frame(0)
-    assert window.session.seed == 2
+    assert show.session.seed == 2
     press(pygame.K_r)
     window.frame(0)
-    assert window.session.seed == 2
-    window.stage.start(0)
+    assert show.session.seed == 2
+    show.stage.start(0)
     until(window, PLAYED)
-    again = window.session.turns[0]
+    again = show.session.turns[0]
     assert (again.executed, again.digest_after) == (first.executed, first.digest_after)
-    assert [result.ended for result in window.session.results] == [None], "only the one with turns counts"
+    assert [result.ended for result in show.session.results] == [None], "only the one with turns counts"
 
 
 @pytest.mark.parametrize("event", ["quit", "escape"])
-def test_quit_ends_the_loop(window: Window, event: str) -> None:
+def test_quit_ends_the_loop(window: Window, show: PlayShow, event: str) -> None:
     if event == "quit":
         pygame.event.post(pygame.event.Event(pygame.QUIT))
     else:
         press(pygame.K_ESCAPE)
     window.run()
-    assert not window.open and window.session.turns_played == 0
+    assert not window.open and show.session.turns_played == 0
 
 
-def test_the_final_move_is_drawn_before_the_next_seed(window: Window) -> None:
-    while window.session.ended is None:
-        play_turn(window.session)
-    window.stage._at = 0.0  # as if it had just been played
+def test_the_final_move_is_drawn_before_the_next_seed(window: Window, show: PlayShow) -> None:
+    while show.session.ended is None:
+        play_turn(show.session)
+    show.stage._at = 0.0  # as if it had just been played
     shown: list[tuple[str, int, bool]] = []
     for _ in range(2000):
         window.frame(FRAME)
-        moment = window.stage.moment()
+        moment = show.stage.moment()
         assert moment is not None
-        shown.append((window.session.phase, moment.tick, window.stage.revealed))
-        if window.session.seed == 1:
+        shown.append((show.session.phase, moment.tick, show.stage.revealed))
+        if show.session.seed == 1:
             break
     last_tick = len([1 for phase, _, told in shown if phase == PLAYED and told]) * FRAME
     over = len([1 for phase, *_ in shown if phase == OVER]) * FRAME
     assert last_tick == pytest.approx(READ_S, abs=0.1) and over == pytest.approx(OVER_S, abs=0.1)
-    assert (window.session.seed, window.session.phase) == (1, THINKING)
+    assert (show.session.seed, show.session.phase) == (1, THINKING)
 
 
-def test_thinking_is_visible_and_the_picture_goes_on_without_an_answer(window: Window) -> None:
+def test_thinking_is_visible_and_the_picture_goes_on_without_an_answer(window: Window, show: PlayShow) -> None:
     class Slow:
-        waking, trouble = False, ""
-        identity = window.session.player.identity
+        person, waking, trouble = False, False, ""
+        identity = show.session.player.identity
 
         def ask(self, number: int, view: object, uniform: object) -> None: ...
         def poll(self) -> None: ...
@@ -144,42 +152,67 @@ def test_thinking_is_visible_and_the_picture_goes_on_without_an_answer(window: W
 
     session = make_session(player=Slow(), deadline_s=3600)
     session.start(0)
-    window.session, window.stage = session, Stage(session)
+    window.show = make_show(session)
+    show = window.show
     seen = set()
     for _ in range(60):
         window.frame(FRAME)
-        moment = window.stage.moment()
+        moment = show.stage.moment()
         assert moment is not None and moment.thinking
         seen.add(pygame.image.tobytes(window.screen, "RGB"))
     assert len(seen) > 5 and session.turns_played == 0
 
 
-def test_thinking_is_shown_a_moment_even_when_the_answer_is_there(window: Window) -> None:
+def test_thinking_is_shown_a_moment_even_when_the_answer_is_there(window: Window, show: PlayShow) -> None:
     window.frame(THINK_S / 2)
-    assert window.session.phase == THINKING and window.session.answer is not None
+    assert show.session.phase == THINKING and show.session.answer is not None
     window.frame(THINK_S)
-    assert window.session.phase == PLAYED
+    assert show.session.phase == PLAYED
 
 
-def test_the_window_may_have_any_size(window: Window) -> None:
-    drawn = window.picture.draw(window.session, window.stage)
-    width, height = window.picture.size
-    assert placed(drawn, (width, height)) == (drawn, (0, 0))
-    double, corner = placed(drawn, (2 * width + 50, 2 * height + 30))
-    assert double.get_size() == (2 * width, 2 * height) and corner == (25, 15)
-    assert double.get_at((200, 301)) == drawn.get_at((100, 150)), "whole pixels"
-    small, corner = placed(drawn, (500, 500))
-    assert small.get_width() == 500 and corner[0] == 0 and 0 < small.get_height() < 500
-    assert placed(drawn, (1, 1))[0].get_size() == (1, 1)
-    for size in ((2700, 1400), (640, 480)):
-        window.screen = pygame.display.set_mode(size, pygame.RESIZABLE)
+SIZES = ((640, 480), (960, 540), (1280, 720), (1320, 686), (1600, 900), (1920, 1080), (2560, 1440), (3840, 2160))
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_every_part_has_its_place_at_any_size(size: tuple[int, int]) -> None:
+    layout = Layout.of(size)
+    whole = pygame.Rect(0, 0, *size)
+    for part in (layout.village, layout.panel, layout.foot):
+        assert whole.contains(part) and part.width and part.height
+    assert layout.village.collidelist([layout.panel, layout.foot]) < 0 and not layout.panel.colliderect(layout.foot)
+    assert layout.village.width == pytest.approx(MAP[0] * layout.zoom, abs=1)
+
+
+@pytest.mark.parametrize(("size", "zoom"), [((1320, 686), 2), ((1280, 720), 2), ((1920, 1080), 3), ((2560, 1440), 4)])
+def test_pixels_are_squares_at_a_whole_zoom(size: tuple[int, int], zoom: int) -> None:
+    session = make_session("teacher")
+    session.start(0)
+    picture = Picture(size)
+    view = view_of(session, Stage(session))
+    assert view.moment is not None
+    picture.scene.draw(surface := pygame.Surface(size), picture.layout.village, view.moment)
+    left, top = picture.layout.village.topleft
+    assert picture.layout.zoom == zoom
+    for x in range(0, 480, 7):
+        for y in range(0, 320, 11):
+            square = {
+                tuple(surface.get_at((left + x * zoom + dx, top + y * zoom + dy)))
+                for dx in range(zoom)
+                for dy in range(zoom)
+            }
+            assert len(square) == 1, (x, y)
+
+
+def test_the_window_may_be_resized_at_any_time(window: Window, show: PlayShow) -> None:
+    for size in ((2700, 1400), (640, 480), (1920, 1080)):
+        pygame.display.set_mode(size, pygame.RESIZABLE)
         pygame.event.post(pygame.event.Event(pygame.VIDEORESIZE, size=size, w=size[0], h=size[1]))
         window.frame(FRAME)
-        assert window.screen.get_size() == size
+        assert window.screen.get_size() == size == show.picture.size
         assert window.screen.get_at((size[0] // 4, size[1] // 3))[:3] != (0, 0, 0)
 
 
-def test_no_sound_is_opened(window: Window) -> None:
+def test_no_sound_is_opened(window: Window, show: PlayShow) -> None:
     frames(window, 3)
     assert pygame.mixer.get_init() is None and not pygame.joystick.get_init()
 
@@ -211,7 +244,7 @@ def test_a_long_list_keeps_the_chosen_one_and_sums_up_the_rest() -> None:
     picture, stage, most = Picture(), Stage(session), 0
     for _ in range(60):
         play_turn(session)
-        picture.draw(session, stage)
+        picture.draw(view_of(session, stage))
         most = max(most, len(session.turn.legal))
     assert most >= 15
     many = tuple(choice(f"go {n}", chosen=n == 38) for n in range(40))
@@ -226,9 +259,9 @@ def choice(phrase: str, chosen: bool):  # type: ignore[no-untyped-def]
     return Choice(phrase, 0.025, chosen)
 
 
-def test_a_scenario_that_is_not_played_in_the_village_shows_its_text(window: Window) -> None:
-    session: Session = window.session
+def test_a_scenario_that_is_not_played_in_the_village_shows_its_text(window: Window, show: PlayShow) -> None:
+    session: Session = show.session
     session.trace = []
-    assert window.stage.moment() is None
-    drawn = window.picture.draw(session, window.stage)
+    assert show.stage.moment() is None
+    drawn = show.picture.draw(show.view())
     assert len({tuple(drawn.get_at((x, y))) for x in range(0, 900, 3) for y in range(30, 120, 3)}) > 5

@@ -1,0 +1,118 @@
+"""A student learns a teacher's choices: cross-entropy between two distributions over the legal actions of a turn."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from npc.adapters import get_adapter, set_adapter
+from npc.forward import prefix_kv
+from npc.mlx import flat, mx, nn
+from npc.models import Brain
+from npc.policy import action_logps
+from npc.weights import weights_of
+from rl.demonstrations import Example
+from rl.optim import Optimizer
+from rl.policies import ModelPolicy
+
+ROWS = 64  # turns a step
+Heard = Callable[[int, float, int], None]  # is told the epoch, its loss and the best epoch
+
+
+class Demonstrations(msgspec.Struct, frozen=True):
+    """Turns to imitate, as the student reads them: prompt ids, legal phrases, the teacher's probabilities (A,)."""
+
+    prompts: list[list[int]]
+    legal: list[tuple[str, ...]]
+    targets: list[np.ndarray]
+
+
+class Learned(msgspec.Struct, frozen=True):
+    """How it went. `loss` and `losses` (one an epoch) are on the held-out turns, in nats a turn."""
+
+    loss: float
+    epochs: int
+    losses: list[float]
+    interrupted: bool
+
+
+def demonstrations(examples: Sequence[Example], policy: ModelPolicy) -> Demonstrations:
+    """Examples in the ids of the student's tokenizer."""
+    return Demonstrations(
+        [policy.closed.encode(example.observation) for example in examples],
+        [example.legal for example in examples],
+        [example.target_A for example in examples],
+    )
+
+
+def imitation_loss(model: Any, policy: ModelPolicy, shown: Demonstrations, rows: Sequence[int]) -> mx.array:
+    """Mean over turns of −Σ_a p_teacher(a) log π(a), over the legal actions."""
+    packed = policy.closed.pack([shown.prompts[i] for i in rows], [shown.legal[i] for i in rows])
+    read = weights_of(model)
+    logps_N_A = action_logps(read, packed, prefix_kv(read, policy.closed.prefix_ids))
+    targets_N_A = np.zeros(logps_N_A.shape, dtype=np.float32)
+    for row, i in enumerate(rows):
+        targets_N_A[row, : len(shown.targets[i])] = shown.targets[i]
+    finite = mx.where(mx.array(packed.legal_B_A), logps_N_A, 0.0)
+    return -(mx.array(targets_N_A) * finite).sum() / len(rows)
+
+
+def imitate(policy: ModelPolicy, shown: Demonstrations, held_out: Demonstrations, rate: float, seed: int,
+            patience: int, max_epochs: int, heard: Heard = lambda *_: None) -> Learned:  # fmt: skip
+    """Trains the adapter to its best loss on `held_out` and leaves it there. Ctrl-C ends it early, best so far kept."""
+    brain = policy.brain
+    optimizer = Optimizer(betas=(0.9, 0.98), decay=0.0)
+    dice = random.Random(f"distil/{seed}")
+    weights = _arrays(brain)
+    best, best_weights, best_epoch, losses = float("inf"), weights, 0, []
+    epoch = 0
+    per_epoch = max(1, len(shown.prompts) // ROWS)
+    interrupted = False
+    try:
+        while epoch < max_epochs and epoch - best_epoch < patience:
+            epoch += 1
+            order = list(range(len(shown.prompts)))
+            dice.shuffle(order)
+            for step in range(per_epoch):
+                rows = order[step * ROWS : (step + 1) * ROWS]
+                _, grads = nn.value_and_grad(
+                    brain.model, lambda model, rows=rows: imitation_loss(model, policy, shown, rows)
+                )(brain.model)
+                gradient = {name: np.array(value) for name, value in flat(grads).items()}
+                warm = min(1.0, ((epoch - 1) * per_epoch + step + 1) / 10)
+                weights, _ = optimizer.step(weights, gradient, rate * warm)
+                set_adapter(brain, weights)
+            loss = mean_loss(policy, held_out)
+            losses.append(loss)
+            if loss < best:
+                best, best_weights, best_epoch = loss, weights, epoch
+            heard(epoch, loss, best_epoch)
+    except KeyboardInterrupt:
+        interrupted = True
+    set_adapter(brain, best_weights)
+    mx.clear_cache()
+    return Learned(best, best_epoch, losses, interrupted)
+
+
+def mean_loss(policy: ModelPolicy, shown: Demonstrations) -> float:
+    """The imitation loss over all of `shown`, in nats a turn."""
+    total = 0.0
+    for start in range(0, len(shown.prompts), 256):
+        rows = range(start, min(start + 256, len(shown.prompts)))
+        total += float(np.array(imitation_loss(policy.brain.model, policy, shown, rows))) * len(rows)
+    return total / len(shown.prompts)
+
+
+def agreement(policy: ModelPolicy, shown: Demonstrations) -> float:
+    """The share of turns in which the student's most probable action is the teacher's."""
+    decisions = policy.closed.decide_ids(shown.prompts, shown.legal)
+    same = [decision.index == int(np.argmax(target)) for decision, target in zip(decisions, shown.targets, strict=True)]
+    return float(np.mean(same))
+
+
+def _arrays(brain: Brain) -> dict[str, np.ndarray]:
+    return {name: np.array(value) for name, value in get_adapter(brain).items()}
