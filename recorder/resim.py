@@ -18,6 +18,7 @@ class Stage(Protocol):
     """The part of a scenario that a replay needs."""
 
     version: int
+    engine_version: str
 
     def build(self, seed: int, options: Mapping[str, str]) -> Any: ...
     def apply(self, state: Any, phrase: str) -> Any: ...
@@ -73,7 +74,7 @@ class Replay(msgspec.Struct):
         return not self.differences and bool(self.compared or not (self.unrecorded + self.unreachable))
 
 
-def resim(reader: Reader, get: Callable[[str], Stage], engine_version: str = "") -> Replay:
+def resim(reader: Reader, get: Callable[[str], Stage]) -> Replay:
     """Runs every episode of a log again, all attempts, and compares the digests after every turn.
 
     An exception that `get` or the scenario raises is a difference like any other: the log says it went well.
@@ -82,7 +83,7 @@ def resim(reader: Reader, get: Callable[[str], Stage], engine_version: str = "")
     for episode in reader.episodes("all"):
         begin = episode.begin
         logged = begin.engine_version or (reader.header.engine_version if reader.header else "")
-        _Run(replay, begin, logged, engine_version).play(episode, get)
+        _Run(replay, begin, logged).play(episode, get)
     if not replay.agrees and not replay.differences:
         replay.notes.append("nothing was compared: no turn that could be run again has a digest in the log")
     return replay
@@ -91,10 +92,10 @@ def resim(reader: Reader, get: Callable[[str], Stage], engine_version: str = "")
 class _Run:
     """One episode's replay."""
 
-    def __init__(self, replay: Replay, begin: EpisodeBegin, logged_engine: str, program_engine: str) -> None:
-        self.replay, self.begin = replay, begin
-        self.engines = (logged_engine, program_engine)
+    def __init__(self, replay: Replay, begin: EpisodeBegin, logged_engine: str) -> None:
+        self.replay, self.begin, self.logged_engine = replay, begin, logged_engine
         self.version: int | None = None
+        self.engine = ""
 
     def play(self, episode: Episode, get: Callable[[str], Stage]) -> None:
         begin, replay = self.begin, self.replay
@@ -103,7 +104,7 @@ class _Run:
         turn: int | None = None
         try:
             stage = get(begin.scenario)
-            self.version = stage.version
+            self.version, self.engine = stage.version, stage.engine_version
             self._compare_rules(stage)
             state = stage.build(begin.seed, begin.options)
             if begin.digest_start and self._differs(None, begin.digest_start, stage.digest(state)):
@@ -151,8 +152,9 @@ class _Run:
         begin = self.begin
         self.replay.differences.append(
             Difference(
-                begin.episode, turn, what, begin.scenario, begin.scenario_version, self.version, *self.engines
-            )
+                begin.episode, turn, what, begin.scenario, begin.scenario_version, self.version, self.logged_engine,
+                self.engine,
+            )  # fmt: skip
         )
 
     def _note(self, text: str) -> None:
