@@ -121,7 +121,8 @@ class Mcap:
     SPAN = 1 << 20
 
     def __init__(self, folder: Path) -> None:
-        from mcap.writer import CompressionType, Writer as McapWriter
+        from mcap.writer import CompressionType
+        from mcap.writer import Writer as McapWriter
 
         self.file = (folder / "log.mcap").open("wb")
         self.log = McapWriter(self.file, compression=CompressionType.ZSTD)

@@ -23,9 +23,10 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from msgspec.structs import replace
+
 import scenarios
 from benchmarks.log_peers import PEERS, Peer, missing
-from msgspec.structs import replace
 from recorder import Episode, Reader
 from recorder.commands.common import BAD_USE, Parser, say
 from recorder.errors import RecorderError
@@ -48,7 +49,7 @@ READS = 15
 def main(argv: Sequence[str] | None = None) -> int:
     parser = Parser(prog="python -m benchmarks.recorder", description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--episodes", type=int, default=600, metavar="N", help="played for it (default: %(default)s)")
-    parser.add_argument("--many", type=int, default=10_000, metavar="N", help="episodes in the file that one is read from")
+    parser.add_argument("--many", type=int, default=10_000, metavar="N", help="episodes in the file to read one of")
     parser.add_argument("--kills", type=int, default=5, metavar="N", help="of each writer (default: %(default)s)")
     parser.add_argument("--log", metavar="FILE.b22", help="take the turns from this log instead of playing")
     parser.add_argument("--only", metavar="NAME,NAME", help="these recorders alone")
@@ -83,7 +84,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             say(f"{peer.name} ...")
             results.append(measure(peer, episodes, log, Path(folder), args.many, args.kills))
     turns = sum(len(one.turns) for one in episodes)
-    print(f"{turns:,} turns of {len(episodes):,} episodes; reads from a file of {args.many:,}; worst of {args.kills} kills")
+    print(f"{turns:,} turns of {len(episodes):,} episodes; one of {args.many:,} read; worst of {args.kills} kills")
     print("\n".join(table(results)))
     if args.json:
         print(json.dumps({"turns": turns, "episodes": len(episodes), "recorders": results}))
@@ -100,7 +101,9 @@ def play_into(log: Path, episodes: int) -> None:
         book.add(play(policy, scenario, plans), Author("nano:fetch_item"), "benchmark", "train")
 
 
-def measure(peer: type[Peer], episodes: list[Episode], log: Path, folder: Path, many: int, kills: int) -> dict[str, Any]:
+def measure(
+    peer: type[Peer], episodes: list[Episode], log: Path, folder: Path, many: int, kills: int
+) -> dict[str, Any]:
     """One row of the table."""
     once, often = folder / f"{peer.name}-once", folder / f"{peer.name}-often"
     once.mkdir()

@@ -42,7 +42,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if hasattr(sys.stdout, "reconfigure"):
         sys.stdout.reconfigure(errors="backslashreplace")
     try:
-        code = int(options.run(options))
+        code = int(options.carry_out(options))
         sys.stdout.flush()
     except RecorderError as error:
         return failed(error)

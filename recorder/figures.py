@@ -14,7 +14,7 @@ from recorder.reader import Attempts, Reader
 from recorder.records import Dictionary, Turn
 
 SAMPLE = 400
-"""Turns on which the stored size of each field is measured."""
+"""Turns on which the sizes of fields are measured, at least (all, where a log has fewer)."""
 
 
 class Kind(msgspec.Struct):
@@ -28,7 +28,7 @@ class FieldSize(msgspec.Struct):
     """What one field of TURN takes, in bytes a turn."""
 
     plain: float = 0.0
-    """msgpack bytes, its name included, before compression."""
+    """msgpack bytes, its name included, before compression; a mean over the sample."""
     stored: float = 0.0
     """What leaving it out would save in the file: it is compressed with and without, on a sample of turns.
     Below zero where the dictionary expects the field."""
@@ -104,8 +104,8 @@ def figures(reader: Reader, attempts: Attempts = "latest") -> Figures:
 
 
 def _sizes(reader: Reader, found: Figures) -> list[Turn]:
-    """Counts bytes by op and by field; returns turns spread evenly over the log, `SAMPLE` to twice that."""
-    encoder, sample, step = msgspec.msgpack.Encoder(), list[Turn](), 1
+    """Counts bytes by op; returns turns spread evenly over the log, `SAMPLE` to twice that."""
+    sample, step = list[Turn](), 1
     for frame, record in reader.records():
         kind = found.kinds.setdefault(Op(frame.op).name, Kind())
         kind.records += 1
@@ -117,11 +117,6 @@ def _sizes(reader: Reader, found: Figures) -> list[Turn]:
             if len(sample) == 2 * SAMPLE:
                 sample, step = sample[::2], 2 * step
         found.turns += 1
-        for name, value in _stored(record).items():
-            size = found.fields.setdefault(name, FieldSize())
-            size.plain += len(encoder.encode(name)) + len(encoder.encode(value))
-    for size in found.fields.values():
-        size.plain /= found.turns
     return sample
 
 
@@ -146,9 +141,12 @@ def _measure(found: Figures, sample: list[Turn], dictionary: bytes | None) -> No
         stored = _stored(turn)
         whole = len(deflate.turn(encoder.encode(stored)))
         for name in stored:
+            size = found.fields.setdefault(name, FieldSize())
+            size.plain += len(encoder.encode(name)) + len(encoder.encode(stored[name]))
             without = {key: value for key, value in stored.items() if key != name}
-            found.fields[name].stored += whole - len(deflate.turn(encoder.encode(without)))
+            size.stored += whole - len(deflate.turn(encoder.encode(without)))
     for size in found.fields.values():
+        size.plain /= len(sample)
         size.stored /= len(sample)
 
 

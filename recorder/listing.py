@@ -8,9 +8,10 @@ from collections.abc import Iterator
 
 import msgspec
 
+from recorder.episode import Episode
 from recorder.errors import RecorderError
 from recorder.framing import Op
-from recorder.reader import Attempts, Episode, Reader
+from recorder.reader import Attempts, Reader
 from recorder.records import Amend, EpisodeBegin, EpisodeEnd, Header
 
 
@@ -119,27 +120,7 @@ def _fitting(reader: Reader, wanted: Wanted, begin: EpisodeBegin, end: EpisodeEn
 
 def row_of(episode: Episode) -> Row:
     """The row of an episode that was read."""
-    return _row(episode.begin, episode.end, len(episode.turns), total_reward(episode))
-
-
-def total_reward(episode: Episode) -> float:
-    """The return with AMENDs applied.
-
-    Each term is its sum over the turns, as amended; an AMEND of the episode stands in place of that sum.
-    """
-    if episode.end is not None and not episode.amends:
-        return episode.end.total_reward
-    earned: dict[str, list[float]] = {name: [value] for name, value in episode.terms().items()}
-    given = {name for amend in episode.amends if amend.turn is None for name in amend.terms}
-    fresh: set[str] = set()
-    for turn in episode.turns:
-        for name, value in episode.terms(turn.turn).items():
-            if name not in given:
-                if name not in fresh:
-                    earned[name] = []
-                    fresh.add(name)
-                earned[name].append(value)
-    return math.fsum(value for values in earned.values() for value in values)
+    return _row(episode.begin, episode.end, len(episode.turns), episode.total())
 
 
 def _row(begin: EpisodeBegin, end: EpisodeEnd | None, turns: int, reward: float) -> Row:

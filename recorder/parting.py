@@ -7,9 +7,10 @@ from itertools import zip_longest
 
 import msgspec
 
+from recorder.episode import Episode
 from recorder.framing import Op
 from recorder.listing import Row, Wanted, row_of
-from recorder.reader import Episode, Reader
+from recorder.reader import Reader
 from recorder.records import EpisodeBegin, Turn
 
 Start = tuple[str, int, tuple[tuple[str, str], ...]]

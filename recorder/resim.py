@@ -154,7 +154,7 @@ class _Run:
             Difference(
                 begin.episode, turn, what, begin.scenario, begin.scenario_version, self.version, self.logged_engine,
                 self.engine,
-            )  # fmt: skip
+            )
         )
 
     def _note(self, text: str) -> None:

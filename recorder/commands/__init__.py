@@ -1,1 +1,1 @@
-"""The commands of `python -m recorder`, one a module: each has `add(commands)`, which sets `run(options) -> int`."""
+"""The commands of `python -m recorder`, one a module: each has `add(commands)`, which brings `run(options) -> int`."""

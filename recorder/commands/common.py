@@ -39,11 +39,11 @@ class Parser(argparse.ArgumentParser):
 def command(
     commands: Commands, name: str, run: Callable[[argparse.Namespace], int], help: str, **kwargs: Any
 ) -> argparse.ArgumentParser:
-    """A parser for the command `name` that has `--json` and calls `run`."""
+    """A parser for the command `name` that has `--json`; its options carry `run` as `carry_out`."""
     text = f"{help[0].upper()}{help[1:]}."
     parser = commands.add_parser(name, help=help, description=text, **kwargs)
     parser.add_argument("--json", action="store_true", help="JSON: one object a line")
-    parser.set_defaults(run=run)
+    parser.set_defaults(carry_out=run)
     return parser
 
 

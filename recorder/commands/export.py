@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import contextlib
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,6 +13,7 @@ from recorder.commands.ls import add_filters, wanted_of
 from recorder.export import Rows, huggingface, minari_dataset, parquet
 from recorder.export.rows import Row
 from recorder.fresh import fresh
+from recorder.reader import Attempts
 
 FORMATS = ("jsonl", "parquet", "hf", "minari")
 
@@ -46,7 +46,7 @@ def add(commands: Commands) -> None:
 def run(options: argparse.Namespace) -> int:
     """Makes the file or folder, whole or not at all."""
     wanted = wanted_of(options)
-    attempts = "all" if options.attempt is not None else options.attempts
+    attempts: Attempts = "all" if options.attempt is not None else options.attempts
     table = Rows([Path(file) for file in options.files], wanted, attempts=attempts, rewards=options.rewards)
     turns, empty = 0, 0
 
@@ -81,6 +81,5 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _lines(rows: Iterator[Row], file: IO[str]) -> None:
-    with contextlib.closing(rows):
-        for row in rows:
-            file.write(as_json(row) + "\n")
+    for row in rows:
+        file.write(as_json(row) + "\n")

@@ -55,9 +55,11 @@ def info_text(summary: Summary) -> str:
 
 def state_text(summary: Summary) -> str:
     """Whether anything is lost, and how the log ends."""
+    if summary.empty:
+        return "empty: no record was ever written whole"
     state = "good" if summary.good else damage_text(summary.damage, summary.incomplete)
-    if not summary.bytes:
-        return f"{state}; empty (nothing was recorded)"
+    if summary.gaps:
+        state += f", {summary.gaps:,} marked gaps"
     if summary.clean:
         return f"{state}; closed"
     torn = f", {summary.damage.torn_bytes:,} bytes of an unfinished record" if summary.damage.torn_bytes else ""

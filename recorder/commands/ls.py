@@ -8,9 +8,9 @@ import msgspec
 
 from recorder.commands.common import Commands, command, damage_code, each_file, one_line, print_json, reward
 from recorder.listing import Row, Wanted, parse_range, rows
-from recorder.reader import Reader
+from recorder.reader import Attempts, Reader
 
-HEAD = f"{'episode':>7}  {'turns':>5}  {'return':>7}  {'success':<7}  {'ended':<10}  {'seed':<8}  policy  scenario  group"
+HEAD = "episode  turns   return  success  ended       seed      policy  scenario  group"
 
 
 def add(commands: Commands) -> None:
@@ -51,7 +51,7 @@ def wanted_of(options: argparse.Namespace) -> Wanted:
 def run(options: argparse.Namespace) -> int:
     """Prints the rows of each file."""
     wanted = wanted_of(options)
-    attempts = "all" if options.attempt is not None else options.attempts
+    attempts: Attempts = "all" if options.attempt is not None else options.attempts
 
     def work(reader: Reader) -> int:
         first = True

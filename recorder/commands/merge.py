@@ -31,7 +31,8 @@ def run(options: argparse.Namespace) -> int:
         renamed = f"; {source.renamed_groups:,} groups renamed" if source.renamed_groups else ""
         shift = f"; episode ids + {source.first_episode:,}" if source.first_episode else ""
         print(one_line(
-            f"{source.path}: {source.episodes:,} episodes, {source.turns:,} turns, {source.amends:,} amends{shift}{renamed}"
+            f"{source.path}: {source.episodes:,} episodes, {source.turns:,} turns, "
+            f"{source.amends:,} amends{shift}{renamed}"
         ))  # fmt: skip
     turns, episodes = sum(one.turns for one in done.sources), sum(one.episodes for one in done.sources)
     print(one_line(f"{done.out}: {episodes:,} episodes, {turns:,} turns, {done.bytes:,} bytes"))

@@ -7,8 +7,6 @@ import math
 import textwrap
 from typing import Any
 
-import msgspec
-
 from recorder import fields
 from recorder.commands.common import (
     BAD_LOG,
@@ -26,7 +24,6 @@ from recorder.commands.common import (
     terms_text,
 )
 from recorder.errors import RecorderError
-from recorder.listing import total_reward
 from recorder.reader import Episode, Reader
 from recorder.records import Amend, Turn, as_plain
 
@@ -77,7 +74,7 @@ def _plain(episode: Episode, turns: list[Turn]) -> dict[str, Any]:
         "end": None if episode.end is None else as_plain(episode.end),
         "amends": [as_plain(amend) for amend in episode.amends],
         "whole": episode.whole,
-        "return": total_reward(episode),
+        "return": episode.total(),
     }
 
 
@@ -86,7 +83,7 @@ def _plain(episode: Episode, turns: list[Turn]) -> dict[str, Any]:
 
 def episode_text(episode: Episode) -> list[str]:
     """The lines of a whole episode."""
-    begin, end = episode.begin, episode.end
+    begin, terms = episode.begin, episode.terms()
     lines = [f"episode {begin.episode}"]
     options = "".join(f", {name} {value}" for name, value in begin.options.items())
     facts = [
@@ -97,7 +94,7 @@ def episode_text(episode: Episode) -> list[str]:
         ("group", f"{begin.group} of {begin.group_size}" if begin.group else ""),
         ("played for", ", ".join(part for part in (begin.purpose, begin.split and f"{begin.split} seed") if part)),
         ("ended", _end(episode)),
-        ("earned", f"{reward(total_reward(episode))}" + (f" ({terms_text(end.terms)})" if end and end.terms else "")),
+        ("earned", reward(episode.total()) + (f" ({terms_text(terms)})" if terms else "")),
     ]
     lines += [f"  {name:<10}  {one_line(text)}" for name, text in facts if text]
     lines += [f"  {'amended':<10}  {one_line(_amend(amend))}" for amend in episode.amends]
@@ -108,7 +105,8 @@ def episode_text(episode: Episode) -> list[str]:
 
 def _player(episode: Episode) -> str:
     begin = episode.begin
-    how = sorted({"greedy" if turn.greedy else f"sampled at {turn.tau:g}" for turn in episode.turns if turn.sampled_ids})
+    sampled = [turn for turn in episode.turns if turn.sampled_ids]
+    how = sorted({"greedy" if turn.greedy else f"sampled at {turn.tau:g}" for turn in sampled})
     return ", ".join(part for part in (begin.policy or "unknown", *how) if part)
 
 
@@ -130,7 +128,7 @@ def turn_text(episode: Episode, turn: Turn) -> list[str]:
     return [
         f"turn {turn.turn}",
         *_wrapped("saw", turn.observation),
-        *_wrapped("could", ", ".join(_choices(turn))),
+        *_packed("could", _choices(turn)),
         *_wrapped("did", _did(turn)),
         *_wrapped("earned", _earned(episode, turn)),
     ]
@@ -164,7 +162,8 @@ def turn_in_full(episode: Episode, turn: Turn) -> list[str]:
     """The lines of one turn on its own, a legal phrase a line."""
     begin = episode.begin
     shares = dict(zip(turn.legal, turn.prob_values.tolist(), strict=True)) if turn.probs else {}
-    lines = [f"episode {begin.episode}, turn {turn.turn} ({begin.scenario} {begin.scenario_version}, seed {begin.seed})"]
+    where = f"{begin.scenario} {begin.scenario_version}, seed {begin.seed}"
+    lines = [one_line(f"episode {begin.episode}, turn {turn.turn} ({where})")]
     lines += _wrapped("saw", turn.observation)
     phrases = sorted(turn.legal, key=lambda phrase: -shares.get(phrase, 0.0))
     for at, phrase in enumerate(phrases):
@@ -187,6 +186,17 @@ def turn_in_full(episode: Episode, turn: Turn) -> list[str]:
         lines += _wrapped(name, text) if text else []
     labels = {k: v for a in episode.amends if a.turn == turn.turn for k, v in a.labels.items()}
     return lines + [f"  {'label':<10}  {one_line(f'{name}: {value}')}" for name, value in labels.items()]
+
+
+def _packed(name: str, items: list[str]) -> list[str]:
+    """Items with commas between, none of them broken over two lines."""
+    lines = [""]
+    for at, item in enumerate(map(one_line, items)):
+        text = item + ("," if at + 1 < len(items) else "")
+        if lines[-1] and len(lines[-1]) + 1 + len(text) > WIDTH:
+            lines.append("")
+        lines[-1] += f" {text}" if lines[-1] else text
+    return [f"  {name if not at else '':<10}  {line or '-'}" for at, line in enumerate(lines)]
 
 
 def _wrapped(name: str, text: str) -> list[str]:

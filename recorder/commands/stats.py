@@ -49,12 +49,14 @@ def stats_text(found: Figures) -> list[str]:
         for name, size in sorted(found.fields.items(), key=lambda pair: -pair[1].stored):
             lines.append(f"  {name:<16}  {size.plain:>7.1f}  {size.stored:>7.1f}")
     if found.policies:
-        lines += ["", f"  {'policy':<20}  {'episodes':>8}  {'success':>7}  {'return':>7}  {'from':>7}  {'to':>7}  {'turns':>5}"]
+        head = f"{'episodes':>8}  {'success':>7}  {'return':>7}  {'from':>7}  {'to':>7}  {'turns':>5}"
+        lines += ["", f"  {'policy':<20}  {head}"]
         for name, one in found.policies.items():
             success = f"{100 * one.successes / one.ended:.1f} %" if one.ended else "-"
             lines.append(
-                f"  {one_line(name) or '-':<20}  {one.episodes:>8,}  {success:>7}  {reward(one.reward / one.episodes):>7}  "
-                f"{reward(one.low):>7}  {reward(one.top):>7}  {one.turns / one.episodes:>5.1f}"
+                f"  {one_line(name) or '-':<20}  {one.episodes:>8,}  {success:>7}  "
+                f"{reward(one.reward / one.episodes):>7}  {reward(one.low):>7}  {reward(one.top):>7}  "
+                f"{one.turns / one.episodes:>5.1f}"
             )
         lines += ["", "  ended: " + ", ".join(f"{one_line(why)} ({count:,})" for why, count in found.ended.items())]
     if found.actions:
@@ -65,6 +67,7 @@ def stats_text(found: Figures) -> list[str]:
             rest = sum(count for _, count in ranked[SHOWN:])
             lines.append(f"  {rest:>7,}  in {len(ranked) - SHOWN:,} other actions (--json names them)")
         lines.append(
-            f"  {found.fallbacks:,} fallbacks, {found.greedy:,} greedy, {found.replaced:,} executed otherwise than proposed"
+            f"  {found.fallbacks:,} fallbacks, {found.greedy:,} greedy, "
+            f"{found.replaced:,} executed otherwise than proposed"
         )
     return lines

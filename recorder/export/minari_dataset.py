@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import warnings
 from collections.abc import Iterator
@@ -79,13 +78,12 @@ class _Alphabet:
 def _chunks(rows: Rows, buffer_of: Any, size: int = 256) -> Iterator[list[Any]]:
     """EpisodeBuffers, `size` at a time; None for an episode without a turn."""
     chunk: list[Any] = []
-    with contextlib.closing(rows.episodes()) as episodes:
-        for path, episode in episodes:
-            turns = list(rows.of(path, episode))
-            chunk.append(_buffer(episode, turns, buffer_of) if turns else None)
-            if len(chunk) == size:
-                yield chunk
-                chunk = []
+    for path, episode in rows.episodes():
+        turns = list(rows.of(path, episode))
+        chunk.append(_buffer(episode, turns, buffer_of) if turns else None)
+        if len(chunk) == size:
+            yield chunk
+            chunk = []
     yield chunk
 
 
