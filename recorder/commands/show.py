@@ -83,7 +83,9 @@ def _plain(episode: Episode, turns: list[Turn]) -> dict[str, Any]:
 
 def episode_text(episode: Episode) -> list[str]:
     """The lines of a whole episode."""
-    begin, terms = episode.begin, episode.terms()
+    begin, total, terms = episode.begin, episode.total(), episode.terms()
+    if not math.isclose(math.fsum(terms.values()), total, abs_tol=1e-6):  # an end without its sums
+        terms = {}
     lines = [f"episode {begin.episode}"]
     options = "".join(f", {name} {value}" for name, value in begin.options.items())
     facts = [
@@ -94,7 +96,7 @@ def episode_text(episode: Episode) -> list[str]:
         ("group", f"{begin.group} of {begin.group_size}" if begin.group else ""),
         ("played for", ", ".join(part for part in (begin.purpose, begin.split and f"{begin.split} seed") if part)),
         ("ended", _end(episode)),
-        ("earned", reward(episode.total()) + (f" ({terms_text(terms)})" if terms else "")),
+        ("earned", reward(total) + (f" ({terms_text(terms)})" if terms else "")),
     ]
     lines += [f"  {name:<10}  {one_line(text)}" for name, text in facts if text]
     lines += [f"  {'amended':<10}  {one_line(_amend(amend))}" for amend in episode.amends]

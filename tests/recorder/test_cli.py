@@ -16,16 +16,11 @@ import pytest
 import scenarios
 from recorder import Amend, Op, Writer
 from recorder.__main__ import main
+from tests.recorder.calling import call
 from tests.recorder.making import a_begin, a_log, a_turn, extra_record, frames_of, write_episodes, zstd
 from tests.recorder.test_resim import Count, record
 
 ROOT = Path(__file__).parents[2]
-
-
-def call(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, str, str]:
-    code = main([str(one) for one in arguments])
-    printed = capsys.readouterr()
-    return code, printed.out, printed.err
 
 
 @pytest.fixture
@@ -152,11 +147,12 @@ def test_bad_use(log_path: Path, tmp_path: Path, capsys: pytest.CaptureFixture[s
         assert "none.b22: can't be opened: No such file" in first and "notes.txt: not a .b22 log" in second
 
 
-@pytest.mark.parametrize("arguments", [[], ["recover", "x"], ["tail", "x"], ["cat"], ["info", "x", "--resim"]])
+@pytest.mark.parametrize("arguments", [[], ["recover", "x"], ["fix", "x"], ["cat"], ["info", "x", "--resim"]])
 def test_what_is_not_offered(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as stopped:
         main(arguments)
-    assert stopped.value.code == 2 and capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert stopped.value.code == 2 and said.count("\n") == 1 and "--help" in said
 
 
 def test_verify_resim(

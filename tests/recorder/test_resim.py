@@ -15,6 +15,7 @@ class Count:
     """The smallest game: a total that grows by the length of what is said, and a clock."""
 
     version = 1
+    engine_version = "0.1.0"
     source_hash = "aa"
 
     def build(self, seed: int, options: Mapping[str, str]) -> dict[str, int]:
@@ -48,9 +49,9 @@ def record(path: Path, forge: dict[tuple[int, int], dict[str, str]] | None = Non
             log.end_episode(EpisodeEnd(episode=episode, ended="cap", success=True, turns=3, total_reward=0.0))
 
 
-def replay(path: Path, game: Count | None = None, engine: str = "0.1.0") -> Replay:
+def replay(path: Path, game: Count | None = None) -> Replay:
     with Reader(path) as reader:
-        return resim(reader, lambda name: {"count": game or Count()}[name], engine)
+        return resim(reader, lambda name: {"count": game or Count()}[name])
 
 
 def test_an_honest_log_agrees(tmp_path: Path) -> None:
@@ -78,13 +79,14 @@ def test_parts_that_one_side_lacks_differ(tmp_path: Path) -> None:
 def test_another_version_is_said_plainly(tmp_path: Path) -> None:
     class Later(Count):
         version = 2
+        engine_version = "0.2.0"
 
         def apply(self, state: dict[str, int], phrase: str) -> None:
             state["total"] += len(phrase) + 1
             state["clock"] += 1
 
     record(tmp_path / "a.b22")
-    found = replay(tmp_path / "a.b22", Later(), "0.2.0")
+    found = replay(tmp_path / "a.b22", Later())
     assert found.notes == ["scenario count: version 1 in the log, version 2 in this program"]
     assert str(found.differences[0]) == (
         "episode 11, turn 0: total differs (scenario count version 1 in the log, version 2 here; "
