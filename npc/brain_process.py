@@ -38,6 +38,7 @@ class BrainInfo:
     tokenizer_hash: str
     weights_hash: str
     prefix_ids: tuple[int, ...]
+    speaks: bool = False
 
 
 @dataclass(frozen=True)
@@ -47,6 +48,14 @@ class Ask:
     legal: tuple[str, ...]
     tau: float
     uniform: float | None
+
+
+@dataclass(frozen=True)
+class Speak:
+    """Asks for a line of speech, when there is nothing to decide."""
+
+    key: int
+    situation: str
 
 
 class BrainProcess:
@@ -64,6 +73,7 @@ class BrainProcess:
         self._asked: int | None = None
         self._answer: Decision | None = None
         self._refusal = ""
+        self._line: tuple[int, str] | None = None
         context = multiprocessing.get_context("spawn")
         self._pipe, child_end = context.Pipe()
         self._process = context.Process(
@@ -118,6 +128,19 @@ class BrainProcess:
         """Gives up the open question (its turn was played by a fallback): its answer will be dropped."""
         self._asked, self._answer, self._refusal = None, None, ""
 
+    def speak(self, key: int, situation: str) -> None:
+        """Asks for a spoken line for `situation` and returns at once. It is made when no decision is asked for, given
+        up as soon as one is, and there only for a model that `info.speaks`; `key` comes back with it."""
+        self._check_alive()
+        with contextlib.suppress(OSError):  # a process that has just died is noticed where decisions are asked for
+            self._pipe.send(Speak(key, situation))
+
+    def spoken(self) -> tuple[int, str] | None:
+        """(key, line) of the last line that came, once; None while there is none."""
+        self._receive()
+        line, self._line = self._line, None
+        return line
+
     def wait(self, timeout_s: float) -> None:
         """Blocks until something arrives or ``timeout_s`` seconds have passed; for tests and headless
         play.
@@ -164,6 +187,8 @@ class BrainProcess:
                     self.info, self._state = value, READY
                 elif kind == "failed":
                     self._state, self.error = DEAD, value
+                elif kind == "line":
+                    self._line = value
                 elif kind == "refused":
                     turn, message = value
                     if turn == self._asked:
@@ -199,26 +224,41 @@ def _serve(pipe: connection.Connection, model: str, adapter: str | None, prefix:
     from npc import blas
 
     blas.preload(threads)
+    from npc.speech import Speaker
+
     try:
         policy, info = _load(model, adapter, prefix)
     except (ValueError, OSError) as error:
         pipe.send(("failed", str(error)))
         return
     pipe.send(("ready", info))
+    speaker = None
     while True:
         try:
             question = pipe.recv()
+            speech = question if isinstance(question, Speak) else None
             while question is not None and pipe.poll():
-                question = pipe.recv()
+                newer = pipe.recv()
+                if isinstance(newer, Speak):
+                    speech = newer
+                else:
+                    question = newer
         except EOFError:  # the game is gone
             return
         if question is None:
             return
         try:
-            uniforms = None if question.uniform is None else [question.uniform]
-            decision = policy.decide([question.observation], [question.legal], question.tau, uniforms)[0]
-            pipe.send(("decision", (question.turn, decision)))
+            if isinstance(question, Ask):
+                uniforms = None if question.uniform is None else [question.uniform]
+                decision = policy.decide([question.observation], [question.legal], question.tau, uniforms)[0]
+                pipe.send(("decision", (question.turn, decision)))
+            if speech is not None and info.speaks:
+                speaker = speaker or Speaker(policy.brain)
+                line = speaker.line(speech.situation, speech.key, lambda: not pipe.poll())
+                if line:
+                    pipe.send(("line", (speech.key, line)))
         except ValueError as error:
+            assert isinstance(question, Ask)
             pipe.send(("refused", (question.turn, str(error))))
         except BrokenPipeError:
             return
@@ -227,6 +267,7 @@ def _serve(pipe: connection.Connection, model: str, adapter: str | None, prefix:
 def _load(model: str, adapter: str | None, prefix: str) -> tuple[Any, BrainInfo]:
     from npc import adapters, models
     from npc.policy import ClosedPolicy
+    from npc.speech import can_speak
 
     brain = models.load(model)
     if adapter is not None:
@@ -240,5 +281,6 @@ def _load(model: str, adapter: str | None, prefix: str) -> tuple[Any, BrainInfo]
         tokenizer_hash=brain.tokenizer_hash,
         weights_hash=adapters.weights_hash(brain),
         prefix_ids=tuple(policy.prefix_ids),
+        speaks=can_speak(brain),
     )
     return policy, info
