@@ -42,11 +42,10 @@ SPARE = ("up", "down", "left", "right", "row", "column", "put", "board", "score"
 
 
 def nano_tokenizer() -> TextTokenizer:
-    """The words of all village scenarios and lessons; the beginnings of action phrases are one token each."""
-    words: list[str] = []
-    for name in scenarios.names():
-        words += scenarios.get(name).vocabulary
-    words += [*lessons.QUESTION_WORDS, *lessons.ORDERS, "go", "take", "drop", "give", *SPARE]
+    """The words of the village's errands and lessons, and some to spare for other scenarios; the beginnings of action
+    phrases are one token each."""
+    errands = scenarios.get("fetch_item").vocabulary
+    words = [*errands, *lessons.QUESTION_WORDS, *lessons.ORDERS, "go", "take", "drop", "give", *SPARE]
     phrases = ["go to the", "take the", "drop the", "give the"]
     return TextTokenizer(build_nano_tokenizer(list(dict.fromkeys(words)), phrases))
 

@@ -6,7 +6,11 @@ from scenarios.contract import Scenario, ScenarioError, nearest
 
 __all__ = ["Scenario", "ScenarioError", "get", "names"]
 
-_MODULES = {"fetch_item": ("scenarios.fetch_item", "FetchItem")}
+_MODULES = {
+    "fetch_item": ("scenarios.fetch_item", "FetchItem"),
+    "sudoku": ("scenarios.sudoku", "Sudoku"),
+    "tile_2048": ("scenarios.tile_2048", "Tile2048"),
+}
 _loaded: dict[str, Scenario] = {}
 
 

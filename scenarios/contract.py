@@ -62,6 +62,7 @@ class Scenario(ABC):
     splits: dict[str, range]  # "train", "validation", "test": seed ranges that can't overlap
     prefix: str  # the static part of every prompt
     vocabulary: tuple[str, ...]  # every word that observations, phrases and prefix are made of
+    training: Mapping[str, int | float | str] = {}  # settings of rl.train that suit it, by name; the command line wins
 
     @property
     @abstractmethod

@@ -1,0 +1,163 @@
+"""sudoku: a ward tablet whose empty fields want the right digits.
+
+Mission
+    Fill every empty field, so that each row, column and box holds each digit once. There is exactly one way.
+What is seen
+    The tablet row by row, 0 for an empty field, and (option `marks`) what row, column and box still allow in each
+    empty field, written as the action that would put it there.
+Actions
+    `row R column C put D`: any digit in any empty field. A wrong one is legal to try.
+What goes wrong
+    A wrong digit breaks the ward: the episode has failed, and the tablet takes no more digits.
+Reward
+    `place` 0.5 for all right digits together, each its equal share; `solve` 0.5 for the full tablet.
+Ending
+    "success" when the tablet is full, "wrong" after a wrong digit, "turn_cap" after 60 turns (which only illegal
+    proposals can use up).
+Options
+    `size`: 4 for small models, or 9. `difficulty`: how many fields are empty: easy, medium, hard are 4, 8, 10 of the
+    16, or 20, 40, 50 of the 81. `marks`: whether the candidates are shown; for 9 they make the text long.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import cached_property
+from typing import Any
+
+import msgspec
+
+from scenarios import sudoku_rules as rules
+from scenarios.contract import Option, Outcome, RewardTerm, ScenarioError, check_seed, hash_source
+from scenarios.plain import PlainScenario
+from scenarios.sudoku_rules import Grid
+
+EMPTY = {"4": {"easy": 4, "medium": 8, "hard": 10}, "9": {"easy": 20, "medium": 40, "hard": 50}}
+PLACE, SOLVE = 0.5, 0.5
+FAILED = "failed"
+
+
+class Tablet(msgspec.Struct):
+    """A puzzle in one moment. `cells` holds what was given and what was put; `wrong` says that the last was wrong."""
+
+    seed: int
+    size: int
+    marks: bool
+    given: Grid
+    solution: Grid
+    cells: Grid
+    wrong: bool = False
+    turn: int = 0
+
+
+class Sudoku(PlainScenario):
+    __doc__ = __doc__
+
+    name = "sudoku"
+    version = 1
+    engine_version = "1"
+    turn_cap = 60
+    state_type = Tablet
+    reward_terms = (
+        RewardTerm("place", "right digits, each an equal share", 0.0, PLACE),
+        RewardTerm("solve", "the tablet is full", 0.0, SOLVE),
+    )
+    options = (
+        Option("size", "4", tuple(EMPTY), "how many digits, rows and columns"),
+        Option("difficulty", "medium", ("easy", "medium", "hard"), "how many fields are empty"),
+        Option("marks", "yes", ("yes", "no"), "whether the digits that are still allowed are shown"),
+    )
+    splits = {  # noqa: RUF012
+        "train": range(1_000_000),
+        "validation": range(1_000_000, 1_010_000),
+        "test": range(2_000_000, 2_001_000),
+    }
+    prefix = "Fill the board : in each row , column and box each digit once . A wrong one and it is over ."
+    vocabulary = tuple(dict.fromkeys((*prefix.split(), "board", "then", "row", "column", "put", FAILED,
+                                      *(str(n) for n in range(10)))))  # fmt: skip
+
+    @cached_property
+    def source_hash(self) -> str:
+        return hash_source(rules, type(self))
+
+    def build(self, seed: int, options: Mapping[str, str] | None = None) -> Tablet:
+        check_seed(seed)
+        chosen = self.resolve_options(options)
+        size = int(chosen["size"])
+        given, solution = rules.make_puzzle(seed, size, EMPTY[chosen["size"]][chosen["difficulty"]])
+        return Tablet(seed, size, chosen["marks"] == "yes", given, solution, given)
+
+    def observation(self, state: Tablet) -> str:
+        size, cells = state.size, state.cells
+        rows = (" ".join(map(str, cells[at : at + size])) for at in range(0, size * size, size))
+        words = [FAILED] if state.wrong else []
+        words += ["board", " then ".join(rows)]
+        if state.marks and not state.wrong:
+            masks = rules.masks(cells)
+            words += [put(cell, size, *rules.digits(masks[cell])) for cell, digit in enumerate(cells) if not digit]
+        return " ".join(words)
+
+    def credit_key(self, observation: str) -> tuple[str, ...]:
+        return (str(parse(observation).count(0)),)
+
+    def legal(self, state: Tablet) -> tuple[str, ...]:
+        if state.wrong:
+            return ()
+        empty = [cell for cell, digit in enumerate(state.cells) if not digit]
+        return tuple(put(cell, state.size, digit) for cell in empty for digit in range(1, state.size + 1))
+
+    def apply(self, state: Tablet, phrase: str, on_tick: Callable[[Any], None] | None = None) -> Outcome:
+        state.turn += 1
+        if phrase not in self.legal(state):
+            return self.illegal(state, phrase, {})
+        _, row, _, column, _, number = phrase.split(" ")
+        cell, digit = (int(row) - 1) * state.size + int(column) - 1, int(number)
+        state.cells = (*state.cells[:cell], digit, *state.cells[cell + 1 :])
+        state.wrong = digit != state.solution[cell]
+        if on_tick is not None:
+            on_tick(state)
+        if state.wrong:
+            return Outcome("wrong", f"{digit} is wrong there: the ward breaks", 1, {}, self.ended(state))
+        terms = {"place": PLACE / state.given.count(0)}
+        left = state.cells.count(0)
+        if not left:
+            terms["solve"] = SOLVE
+        return Outcome("placed", f"{digit} is right, {left} fields are left", 1, terms, self.ended(state))
+
+    def ended(self, state: Tablet) -> str | None:
+        if state.wrong:
+            return "wrong"
+        if 0 not in state.cells:
+            return "success"
+        return "turn_cap" if state.turn >= self.turn_cap else None
+
+    def oracle(self, state: Tablet) -> str:
+        cell = state.cells.index(0)
+        return put(cell, state.size, state.solution[cell])
+
+    def teacher(self, memory: Any, observation: str) -> tuple[str, Any]:
+        """What follows at once; else a guess where the fewest digits are left."""
+        grid = parse(observation)
+        size = rules.size_of(grid)
+        found = rules.deduce(grid)
+        if found is None:
+            masks = rules.masks(grid)
+            cell = min((c for c, digit in enumerate(grid) if not digit), key=lambda c: (masks[c].bit_count(), c))
+            found = cell, rules.digits(masks[cell])[0]
+        return put(found[0], size, found[1]), memory
+
+
+def put(cell: int, size: int, *digits: int) -> str:
+    """The phrase that puts a digit there; with several, the field's marks."""
+    row, column = divmod(cell, size)
+    return " ".join(["row", str(row + 1), "column", str(column + 1), "put", *map(str, digits)])
+
+
+def parse(observation: str) -> Grid:
+    """The tablet that an observation shows. Raises ScenarioError where it shows none."""
+    words = observation.removeprefix(f"{FAILED} ").split(" ")
+    end = words.index("row") if "row" in words else len(words)
+    grid = [word for word in words[1:end] if word != "then"]
+    if words[0] != "board" or len(grid) not in (16, 81) or not all(len(w) == 1 and w.isdigit() for w in grid):
+        raise ScenarioError(f"sudoku: not an observation: {observation[:80]!r}")
+    return tuple(map(int, grid))

@@ -1,0 +1,212 @@
+"""tile_2048: the game of 2048 on a rune slab in the tower.
+
+Mission
+    Bring one rune of the slab to the target, by sliding all runes up, down, left or right.
+What is seen
+    The target and the slab's four rows, from above; 0 is an empty field.
+Actions
+    `up`, `down`, `left`, `right`: those that would move something.
+What goes wrong
+    After every move a new rune appears on a random empty field: a 2 in 90 of 100 moves, else a 4. When nothing can be
+    moved any more, the game is over.
+Reward
+    `tile`: log2 of the best rune over log2 of the target, 0 to 1. It is paid as it grows, what the slab starts with on
+    the first turn, so that an episode's sum says how far it came.
+Ending
+    "success" when a rune reaches the target, "stuck" when nothing moves, "turn_cap" after 2000 turns (the slab is
+    stuck or solved long before, unless turns go by with illegal proposals).
+Options
+    `target`: 32 to 2048.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import cache, lru_cache
+from itertools import pairwise
+from math import isqrt
+from typing import Any
+
+import msgspec
+
+from game.sim.rng import below, chance
+from scenarios.contract import Option, Outcome, RewardTerm, ScenarioError, check_seed
+from scenarios.plain import PlainScenario
+
+MOVES = ("up", "down", "left", "right")
+SIDE = 4
+FOURS = 10  # of 100 new runes are a 4
+TARGETS = ("32", "64", "128", "256", "512", "1024", "2048")
+
+Board = tuple[int, ...]  # 16 ranks, row by row: 0 is empty, r is the rune 2**r
+
+
+class Slab(msgspec.Struct):
+    """A game in one moment."""
+
+    seed: int
+    target: int  # a rank
+    cells: Board
+    turn: int = 0
+
+
+class Tile2048(PlainScenario):
+    __doc__ = __doc__
+
+    name = "tile_2048"
+    version = 1
+    engine_version = "1"
+    turn_cap = 2000
+    state_type = Slab
+    reward_terms = (RewardTerm("tile", "log2 of the best rune over log2 of the target", 0.0, 1.0),)
+    options = (Option("target", "256", TARGETS, "the rune that wins"),)
+    splits = {  # noqa: RUF012
+        "train": range(1_000_000),
+        "validation": range(1_000_000, 1_010_000),
+        "test": range(2_000_000, 2_001_000),
+    }
+    prefix = "Slide the runes of the board in the tower : two that are the same merge . Bring one to the target ."
+    vocabulary = tuple(dict.fromkeys((*MOVES, "target", "row", "0", *(str(2**n) for n in range(1, 12)),
+                                      *prefix.split())))  # fmt: skip
+
+    def build(self, seed: int, options: Mapping[str, str] | None = None) -> Slab:
+        check_seed(seed)
+        target = int(self.resolve_options(options)["target"]).bit_length() - 1
+        cells: Board = (0,) * SIDE * SIDE
+        for first in (-2, -1):
+            cells = spawn(cells, seed, first)
+        return Slab(seed, target, cells)
+
+    def observation(self, state: Slab) -> str:
+        runes = [str(2**rank) if rank else "0" for rank in state.cells]
+        rows = (" ".join(["row", *runes[at : at + SIDE]]) for at in range(0, SIDE * SIDE, SIDE))
+        return f"target {2**state.target} {' '.join(rows)}"
+
+    def credit_key(self, observation: str) -> tuple[str, ...]:
+        """How good the slab looks: what a move does to that shows at once, what it does to the best rune much later."""
+        look = looks(parse(observation))
+        return (str((isqrt(abs(look)) if look > 0 else -isqrt(-look)) // 4),)
+
+    def legal(self, state: Slab) -> tuple[str, ...]:
+        return () if max(state.cells) >= state.target else legal_moves(state.cells)
+
+    def apply(self, state: Slab, phrase: str, on_tick: Callable[[Any], None] | None = None) -> Outcome:
+        before = worth(state) if state.turn else 0.0
+        done = phrase in self.legal(state)
+        if done:
+            state.cells = spawn(slide(state.cells, phrase), state.seed, state.turn)
+        state.turn += 1
+        terms = {"tile": worth(state) - before}
+        if on_tick is not None:
+            on_tick(state)
+        if not done:
+            return self.illegal(state, phrase, terms)
+        text = f"the best rune is {2 ** max(state.cells)}, {state.cells.count(0)} fields are empty"
+        return Outcome("moved", text, 1, terms, self.ended(state))
+
+    def ended(self, state: Slab) -> str | None:
+        if max(state.cells) >= state.target:
+            return "success"
+        if not legal_moves(state.cells):
+            return "stuck"
+        return "turn_cap" if state.turn >= self.turn_cap else None
+
+    def oracle(self, state: Slab) -> str:
+        """Looks ahead with the runes that will appear; further when it gets narrow."""
+        room = state.cells.count(0)
+        return best_move(state, 2 if room > 5 else 3 if room > 2 else 5)
+
+    def teacher(self, memory: Any, observation: str) -> tuple[str, Any]:
+        """The move after which the slab looks best."""
+        cells = parse(observation)
+        return max(legal_moves(cells), key=lambda move: looks(slide(cells, move))), memory
+
+
+def worth(state: Slab) -> float:
+    """What the reward term has paid in all."""
+    return min(1.0, max(state.cells) / state.target)
+
+
+@cache
+def slide_row(row: tuple[int, ...]) -> tuple[int, ...]:
+    """A row slid to its beginning: equal neighbours merge, from the beginning on, and no rune merges twice."""
+    runes = [rank for rank in row if rank]
+    slid: list[int] = []
+    at = 0
+    while at < len(runes):
+        if at + 1 < len(runes) and runes[at] == runes[at + 1]:
+            slid.append(runes[at] + 1)
+            at += 2
+        else:
+            slid.append(runes[at])
+            at += 1
+    return (*slid, *[0] * (len(row) - len(slid)))
+
+
+def slide(cells: Board, move: str) -> Board:
+    """The slab after a move, before the new rune appears."""
+    if move in ("up", "down"):
+        a, b, c, d = (_slide_line(cells[at::SIDE], move == "down") for at in range(SIDE))
+        return tuple(rank for row in zip(a, b, c, d, strict=True) for rank in row)
+    rows = (_slide_line(cells[at : at + SIDE], move == "right") for at in range(0, SIDE * SIDE, SIDE))
+    return tuple(rank for row in rows for rank in row)
+
+
+def _slide_line(line: tuple[int, ...], backwards: bool) -> tuple[int, ...]:
+    return slide_row(line[::-1])[::-1] if backwards else slide_row(line)
+
+
+def legal_moves(cells: Board) -> tuple[str, ...]:
+    """The moves that change something, in the order of MOVES."""
+    return tuple(move for move in MOVES if slide(cells, move) != cells)
+
+
+def spawn(cells: Board, seed: int, turn: int) -> Board:
+    """A new rune on a random empty field, drawn by seed and turn."""
+    empty = [at for at, rank in enumerate(cells) if rank == 0]
+    at = empty[below(len(empty), seed, "field", turn)]
+    rank = 2 if chance(FOURS, seed, "four", turn) else 1
+    return (*cells[:at], rank, *cells[at + 1 :])
+
+
+def parse(observation: str) -> Board:
+    """The slab that an observation shows. Raises ScenarioError where it shows none."""
+    words = [word for word in observation.split(" ")[2:] if word != "row"]
+    if len(words) != SIDE * SIDE or not all(word.isdigit() for word in words):
+        raise ScenarioError(f"tile_2048: not an observation: {observation[:80]!r}")
+    return tuple(max(0, int(word).bit_length() - 1) for word in words)
+
+
+@lru_cache(maxsize=1 << 16)
+def _line_looks(line: tuple[int, ...]) -> int:
+    """A line is good when it has room, holds neighbours that can merge, and rises or falls from end to end."""
+    rise = fall = 0
+    for a, b in pairwise(line):
+        if a > b:
+            fall += a**3 - b**3
+        else:
+            rise += b**3 - a**3
+    pairs = sum(a == b and a > 0 for a, b in pairwise(line))
+    return 60 * line.count(0) + 80 * pairs - 2 * min(rise, fall)
+
+
+def looks(cells: Board) -> int:
+    """How promising a slab looks: its rows and columns (`_line_looks`)."""
+    rows = sum(_line_looks(cells[at : at + SIDE]) for at in range(0, SIDE * SIDE, SIDE))
+    return rows + sum(_line_looks(cells[at::SIDE]) for at in range(SIDE))
+
+
+def best_move(state: Slab, depth: int) -> str:
+    """The first of `depth` moves that lead to the best-looking slab, knowing where new runes appear."""
+    return max(legal_moves(state.cells), key=lambda move: _ahead(slide(state.cells, move), state, state.turn, depth))
+
+
+def _ahead(slid: Board, state: Slab, turn: int, depth: int) -> int:
+    if max(slid) >= state.target:
+        return 1_000_000 + depth
+    if depth <= 1:
+        return looks(slid)
+    cells = spawn(slid, state.seed, turn)
+    after = (slide(cells, move) for move in MOVES)
+    found = [_ahead(board, state, turn + 1, depth - 1) for board in after if board != cells]
+    return max(found, default=-1_000_000 + turn - state.turn)
