@@ -12,7 +12,7 @@ class Decision:
     ``probs`` is aligned with the legal phrases; ``sampled_ids`` are the phrase's tokens with the terminator, and
     ``node_logps`` the float32 log-probability of each at ``tau`` (exactly 0 where it was the only legal one), whose
     sum is ``logprob``. ``greedy``: the most probable whole action was taken, nothing was drawn. A player without a
-    model leaves the ids empty.
+    model leaves the ids empty. Free text has ``index`` -1 and no ``probs``; ``truncated`` says that a limit cut it off.
     """
 
     phrase: str
@@ -24,3 +24,4 @@ class Decision:
     sampled_ids: list[int]
     tau: float
     greedy: bool
+    truncated: bool = False
