@@ -38,6 +38,7 @@ from scenarios import ScenarioError
 TURN_CAP = "turn_cap"  # the word by which a scenario says that its turns are used up
 MAX_OBSERVATION = 2000  # characters
 MAX_ACTION = 200  # characters
+MAX_TEXT = 8000  # characters, where a turn is a free text
 PRINTABLE = frozenset(map(chr, range(32, 127))) | {"\n"}
 
 
@@ -47,7 +48,7 @@ class ErrandEnv(Env[str, str]):
     Raises ScenarioError for an unknown scenario, option or value.
 
     `info` after a reset and after a step:
-        legal_actions  the phrases that are legal now; empty once the episode is over
+        legal_actions  the phrases that are legal now; empty once the episode is over, and where a turn is a free text
         seed, options  which world this is
     and after a step:
         terms          reward term -> what it earned in this turn; the reward is their sum
@@ -63,7 +64,7 @@ class ErrandEnv(Env[str, str]):
         self.options = self.scenario.resolve_options(_words(options))
         letters = PRINTABLE | {letter for word in self.scenario.vocabulary for letter in word}
         self.observation_space = Text(MAX_OBSERVATION, charset=letters)
-        self.action_space = Text(MAX_ACTION, charset=letters)
+        self.action_space = Text(MAX_TEXT if self.scenario.free_text else MAX_ACTION, charset=letters)
         self.seed_of_world: int | None = None
         self.turn = 0
         self._state: Any = None

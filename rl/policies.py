@@ -8,6 +8,7 @@ ADAPTER is a folder, or the name of one that ships with the project (`nano:fetch
 from __future__ import annotations
 
 import math
+import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import resources
@@ -20,9 +21,10 @@ from rl.deciding import Policy, PolicyNameError, TurnView
 from rl.files import is_run, read_run
 from rl.remote import RemotePolicy, parse_url
 from rl.tree import Tree
-from scenarios.contract import Scenario, nearest
+from scenarios.contract import FreeText, Scenario, nearest
 
 PLAYERS = ("random", "teacher", "oracle")
+RANDOM_WORDS = 20  # what `random` says where a turn is a free text
 HTTP = ("http:", "https:")
 MODELS = ("auto", "nano")  # what npc.models.load knows by name
 
@@ -105,7 +107,7 @@ def make_policy(spec: PolicySpec, scenario: Scenario, tau: float = 1.0) -> Polic
     brain = load(spec.model)
     if spec.adapter is not None:
         load_adapter(brain, spec.adapter)
-    return ModelPolicy(brain, scenario.prefix, tau)
+    return ModelPolicy(brain, scenario.prefix, tau, scenario.free_text)
 
 
 class ScriptedPolicy:
@@ -119,6 +121,8 @@ class ScriptedPolicy:
         return [self._one(turn, 0.0 if uniforms is None else uniforms[i]) for i, turn in enumerate(turns)]
 
     def _one(self, turn: TurnView, uniform: float) -> Decision:
+        if self.scenario.free_text is not None:
+            return Decision(self._text(turn, uniform), -1, [], 0.0, [], [], [], 1.0, self.kind != "random")
         count = len(turn.legal)
         if self.kind == "random":
             index = min(int(uniform * count), count - 1)
@@ -133,15 +137,30 @@ class ScriptedPolicy:
         return Decision(phrase, index, probs, 0.0, [], [], [], 1.0, True)
 
 
-class ModelPolicy:
-    """A language model that speaks legal phrases only."""
+    def _text(self, turn: TurnView, uniform: float) -> str:
+        if self.kind == "oracle":
+            return self.scenario.oracle(turn.state)
+        if self.kind == "teacher":
+            text, turn.memory = self.scenario.teacher(turn.memory, turn.observation)
+            return text
+        dice = random.Random(uniform)
+        return " ".join(dice.choice(self.scenario.vocabulary) for _ in range(RANDOM_WORDS))
 
-    def __init__(self, brain: Any, prefix: str, tau: float = 1.0) -> None:
+
+class ModelPolicy:
+    """A language model that speaks legal phrases only, or, where a turn is a free text, writes one."""
+
+    def __init__(self, brain: Any, prefix: str, tau: float = 1.0, free_text: FreeText | None = None) -> None:
         from npc.policy import ClosedPolicy
+        from npc.text_policy import TextPolicy
 
         self.brain = brain
         self.tau = tau
         self.closed = ClosedPolicy(brain, prefix)
+        self.free_text = free_text
+        self.text = TextPolicy(self.closed)
 
     def decide(self, turns: Sequence[TurnView], uniforms: Sequence[float] | None) -> list[Decision]:
+        if self.free_text is not None:
+            return self.text.decide([t.observation for t in turns], self.free_text.max_tokens, self.tau, uniforms)
         return self.closed.decide([t.observation for t in turns], [t.legal for t in turns], self.tau, uniforms)

@@ -13,6 +13,7 @@ from recorder.records import Turn, pack_floats
 from rl.policies import Policy, TurnView
 from scenarios.contract import Scenario
 
+TRUNCATED = "truncated"  # the note of a turn whose free text a limit cut off: it is masked in the loss
 FAILED = "failed"  # how an episode ended in which the scenario itself raised an error
 
 
@@ -100,6 +101,7 @@ def play(policy: Policy, scenario: Scenario, plans: Sequence[Plan], greedy: bool
                     probs=pack_floats(decision.probs), outcome_kind=outcome.kind, outcome_text=outcome.text,
                     ticks=outcome.ticks, terms=outcome.terms, greedy=decision.greedy,
                     digest_after=scenario.digest(states[i]), decision_ms=decision_ms,
+                    policy_note=TRUNCATED if decision.truncated else "",
                 )
             )  # fmt: skip
             if outcome.ended is not None:

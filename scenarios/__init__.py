@@ -9,6 +9,7 @@ __all__ = ["Scenario", "ScenarioError", "get", "names"]
 _MODULES = {
     "fetch_item": ("scenarios.fetch_item", "FetchItem"),
     "sudoku": ("scenarios.sudoku", "Sudoku"),
+    "sudoku_code": ("scenarios.sudoku_code", "SudokuCode"),
     "tile_2048": ("scenarios.tile_2048", "Tile2048"),
 }
 _loaded: dict[str, Scenario] = {}

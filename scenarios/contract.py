@@ -50,6 +50,12 @@ class Outcome(msgspec.Struct, frozen=True):
     ended: str | None
 
 
+class FreeText(msgspec.Struct, frozen=True):
+    """A turn is one free text instead of a legal phrase; a policy here writes at most `max_tokens` of it."""
+
+    max_tokens: int
+
+
 class Scenario(ABC):
     """One behaviour to learn. Instances hold no state of an episode."""
 
@@ -62,6 +68,7 @@ class Scenario(ABC):
     splits: dict[str, range]  # "train", "validation", "test": seed ranges that can't overlap
     prefix: str  # the static part of every prompt
     vocabulary: tuple[str, ...]  # every word that observations, phrases and prefix are made of
+    free_text: FreeText | None = None  # where a turn is a text: `legal` is then empty, and `apply` takes any text
     training: Mapping[str, int | float | str] = {}  # settings of rl.train that suit it, by name; the command line wins
 
     @property
