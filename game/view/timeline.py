@@ -9,7 +9,7 @@ from game.view.text import DARK, GOLD, GREEN, INK, RED
 
 CELL = (50, 55, 74)
 SHOWN = (82, 92, 124)
-SIDE = 14  # pixels left free on either side, at scale 1
+SIDE = 18  # pixels left free on either side, at scale 1
 
 
 class Timeline:
@@ -64,16 +64,18 @@ def _cells(rerun: Rerun, size: tuple[int, int], colour: tuple[int, int, int]) ->
         middle, half = cell.centery, cell.height / 2
         pygame.draw.line(surface, DARK, (cell.left, middle), (cell.right - 1, middle))
         bar = max(round(half * abs(turn.reward) / most), 1) if turn.reward else 0
-        wide = cell.inflate(-min(cell.width // 2, 6 * unit), 0)
+        inner = cell.inflate(-min(cell.width // 2, 6 * unit), 0)
         if turn.reward > 0:
-            pygame.draw.rect(surface, GREEN, (wide.left, middle - bar, wide.width, bar))
+            pygame.draw.rect(surface, GREEN, (inner.left, middle - bar, inner.width, bar))
         elif turn.reward < 0:
-            pygame.draw.rect(surface, RED, (wide.left, middle + 1, wide.width, bar))
+            pygame.draw.rect(surface, RED, (inner.left, middle + 1, inner.width, bar))
         if rerun.failed(at):
-            pygame.draw.rect(surface, RED, (cell.left, cell.top, cell.width, unit))
+            wide = min(4 * unit, max(cell.width // 2, 1))
+            corner = [(cell.left, cell.top), (cell.left + 2 * wide, cell.top), (cell.left, cell.top + 5 * unit)]
+            pygame.draw.polygon(surface, RED, corner)
     if rerun.ended is not None:
         pole = track.right + unit
-        pygame.draw.line(surface, INK, (pole, track.top), (pole, track.bottom - 1))
+        pygame.draw.rect(surface, INK, (pole, track.top, max(unit // 2, 1), track.height))
         flag = GREEN if rerun.ended == "success" else RED
-        pygame.draw.rect(surface, flag, (pole + 1, track.top, 4 * unit, 3 * unit))
+        pygame.draw.rect(surface, flag, (pole + 1, track.top, 5 * unit, 4 * unit))
     return surface

@@ -1,0 +1,92 @@
+"""Pictures and films as files, for the fronts: what can't be written is said before anything is played."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from game.view.stage import SPEEDS
+
+if TYPE_CHECKING:
+    import pygame
+
+GOOD, FAILED = 0, 1
+FRAMES_PER_S = 12
+SPEED = 4  # of a film
+FILM = (".webp", ".png", ".gif")
+PICTURE = (".png",)
+SMALLEST, LARGEST = 160, 8192
+
+
+class TargetError(ValueError):
+    """A file that can't be written as asked for: one line that names the option, the file and the remedy."""
+
+
+def check_target(option: str, path: Path | None, endings: tuple[str, ...]) -> None:
+    """Raises TargetError for a place or an ending that won't do."""
+    if path is None:
+        return
+    if path.suffix.lower() not in endings:
+        raise TargetError(f"{option} {path}: give a name that ends in {' or '.join(endings)}")
+    if not path.parent.is_dir():
+        raise TargetError(f"{option} {path}: there is no folder {path.parent}; make it first")
+    if path.is_dir() or not os.access(path.parent, os.W_OK):
+        raise TargetError(f"{option} {path}: can't be written there; give another place")
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """What every command takes that can write pictures without a window."""
+    parser.add_argument("--screenshot", metavar="FILE.png", type=Path, help="write a picture, without a window")
+    parser.add_argument(
+        "--save", metavar="FILE", type=Path, help="write it all as a film, without a window: .webp, .png (APNG) or .gif"
+    )
+    parser.add_argument("--speed", type=int, choices=SPEEDS, help="default: 1 in the window, 4 in a film")
+    parser.add_argument("--size", metavar="WxH", type=_size, help="of the picture or the window, in pixels")
+
+
+def check_options(given: argparse.Namespace) -> None:
+    """Raises TargetError for what `add_options` can't have."""
+    check_target("--screenshot", given.screenshot, PICTURE)
+    check_target("--save", given.save, FILM)
+
+
+def save_picture(path: Path, draw: Callable[[], pygame.Surface]) -> int:
+    """Draws and writes a PNG; the exit code."""
+    import pygame
+
+    try:
+        pygame.image.save(draw(), str(path))
+    except (OSError, pygame.error) as error:
+        return _failed(path, error)
+    return GOOD
+
+
+def save_film(path: Path, frames: Iterator[pygame.Surface]) -> int:
+    """Writes the frames, `FRAMES_PER_S` a second; the exit code."""
+    from game.view.animation import save_animation
+
+    try:
+        count = save_animation(frames, path, FRAMES_PER_S)
+    except OSError as error:
+        return _failed(path, error)
+    print(f"{path}: {count} pictures, {path.stat().st_size / 1e6:.2f} MB")
+    return GOOD
+
+
+def _failed(path: Path, error: Exception) -> int:
+    print(f"{path}: the picture can't be written: {error}", file=sys.stderr)
+    return FAILED
+
+
+def _size(text: str) -> tuple[int, int]:
+    numbers = text.lower().split("x")
+    if len(numbers) != 2 or not all(part.isascii() and part.isdigit() for part in numbers):
+        raise argparse.ArgumentTypeError(f"{text!r} is not of the form WIDTHxHEIGHT, as in 1320x686")
+    width, height = map(int, numbers)
+    if not (SMALLEST <= width <= LARGEST and SMALLEST <= height <= LARGEST):
+        raise argparse.ArgumentTypeError(f"{text!r}: both are from {SMALLEST} to {LARGEST} pixels")
+    return width, height
