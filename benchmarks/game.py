@@ -8,20 +8,11 @@ for the next one. A decision's latency runs from the question until the frame lo
 
 from __future__ import annotations
 
-import json
-import os
-import sys
 import time
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable
 
-import scenarios
-from game.view.front import USER_ERRORS, prepare_pygame
-from game.view.players import ModelPlayer, make_player
-from game.view.session import Session
-from npc.decision import Decision
-from rl.command import Parser, fail
-from rl.policies import PolicySpec, TurnView, parse_policy
+from game.view.players import ModelPlayer
+from rl.policies import PolicySpec, TurnView
 from scenarios.contract import Scenario
 
 BRAINS = ("nano:fetch_item",)

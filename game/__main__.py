@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NoReturn
 
+from game.view import compare_front, replay_front
 from game.view.front import BAD_USE, GOOD, INTERRUPTED, USER_ERRORS, Settings, play
 
 
@@ -25,7 +26,8 @@ def _parser() -> argparse.ArgumentParser:
         prog="python -m game",
         allow_abbrev=False,
         description="A village in which one character, the errand-runner, is played by a small language model.",
-        epilog="Exit code: 0 good, 1 the log or the picture could not be written or the brain was lost, 2 bad use.",
+        epilog="Besides: python -m game replay FILE.b22 and python -m game compare, each with its own --help. "
+        "Exit code: 0 good, 1 the log or the picture could not be written or the brain was lost, 2 bad use.",
     )
     parser.add_argument(
         "--brain", metavar="POLICY", default=Settings.brain,
@@ -76,8 +78,13 @@ def _count(text: str) -> int:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Plays as the command line says and returns the exit code."""
-    given = _parser().parse_args(arguments)
+    """Does as the command line says and returns the exit code."""
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    if words[:1] == ["replay"]:
+        return replay_front.main(words[1:])
+    if words[:1] == ["compare"]:
+        return compare_front.main(words[1:])
+    given = _parser().parse_args(words)
     settings = Settings(
         brain=given.brain, scenario=given.scenario, options=dict(given.option), seed=given.seed,
         record=given.record, greedy=given.greedy, deadline_s=given.deadline, headless=given.headless,

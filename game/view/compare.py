@@ -13,8 +13,9 @@ from pathlib import Path
 from game.view.players import BrainFailed, Player, make_player
 from game.view.session import OVER, THINKING, Session
 from game.view.stage import OVER_S, SPEEDS, Stage
-from rl.checkpoints import CheckpointError, Tree, is_run
+from rl.files import CheckpointError, is_run
 from rl.policies import PolicyNameError, parse_policy
+from rl.tree import Tree
 from scenarios.contract import Scenario
 
 

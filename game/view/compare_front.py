@@ -1,4 +1,4 @@
-"""`python -m game compare --seed N --left POLICY --right POLICY`: two villages side by side, in a window or as a film."""
+"""`python -m game compare --seed N --left POLICY --right POLICY`: two villages, in a window or as a film."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ import msgspec
 import scenarios
 from game.view import saving
 from game.view.compare import Comparison
-from game.view.front import GOOD, INTERRUPTED, USER_ERRORS, BadUse, prepare_pygame, show_window
-from rl.command import CommandError, Parser, fail, options_from
+from game.view.errors import USER_ERRORS, BadUse
+from rl.command import INTERRUPTED, CommandError, Parser, fail, options_from
 from scenarios.contract import check_seed
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ def _show(given: argparse.Namespace, comparison: Comparison) -> int:
             _think(comparison)
             comparison.advance(1.0, onward=False)
         return _report(comparison, given.json)
-    prepare_pygame(dummy=pictured)
+    saving.prepare_pygame(dummy=pictured)
     from game.view.compare_show import CompareShow
 
     show = CompareShow(comparison, still=given.save is not None)
@@ -87,9 +87,9 @@ def _show(given: argparse.Namespace, comparison: Comparison) -> int:
         show.resize(given.size)
     if not pictured:
         comparison.speed = given.speed or comparison.speed
-        return show_window(show)
+        return saving.show_window(show)
     comparison.speed = given.speed or saving.SPEED
-    code = GOOD
+    code = saving.GOOD
     if given.save is not None:
         code = saving.save_film(given.save, _frames(show))
     if given.screenshot is not None:
@@ -114,7 +114,7 @@ def _think(comparison: Comparison) -> None:
 
 
 def _report(comparison: Comparison, as_json: bool) -> int:
-    code = GOOD
+    code = saving.GOOD
     for name, side in zip(("left", "right"), comparison.sides, strict=True):
         result = side.session.results[-1]
         if as_json:

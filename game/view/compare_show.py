@@ -10,13 +10,13 @@ from pygame import Rect
 
 from game.view import strip
 from game.view.compare import Comparison, Side
-from game.view.daylight import clock_words
 from game.view.facts import facts_of
 from game.view.layout import MAP
 from game.view.menu import draw_help
 from game.view.picture import BORDER
 from game.view.scene import Scene
 from game.view.show import Control, Point, keys_line
+from game.view.stage import Moment
 from game.view.text import DARK, DIM, GOLD, INK, RED, Fonts, fit, wrap, write
 from game.view.tiles import load_tiles
 from game.view.words import Words
@@ -24,9 +24,14 @@ from scenarios.village_map import load_village
 
 BETWEEN, FOOT = 6, 26  # pixels at scale 1
 SETTLES_S = 0.35  # a checkpoint plays when the slider has rested on it for so long
-STILL_S = 0.5  # in a film, what moves of itself moves only so often
+STILL_S, STILL_TICKS = 0.5, 16  # in a film, what moves of itself and the light change only so often
 LEFT_BUTTON = 1
 MARGIN = 12
+WORDS = 0.82  # of the words in the villages, which are small here, to those under them
+SLIDER_KEYS = (
+    (0, "left", (pygame.K_a, pygame.K_d), "a d"),
+    (1, "right", (pygame.K_LEFT, pygame.K_RIGHT), "arrows"),
+)
 
 
 @dataclass(frozen=True)
@@ -91,7 +96,7 @@ class CompareShow:
         self.places = Places.of((size[0], size[1] + foot), self._sliders)
         self._surface = pygame.Surface(size)
         self.fonts = Fonts(self.places.scale)
-        self._words = [Words(self.fonts) for _ in self._scenes]
+        self._words = Words(Fonts(self.places.scale * WORDS))
         self._strip = strip.Strip(self.fonts)
 
     # -- playing ------------------------------------------------------------------------------------------------
@@ -118,15 +123,15 @@ class CompareShow:
             Control((pygame.K_r,), "r", "this seed again", lambda: act.start(act.seed), "again"),
             Control((pygame.K_TAB, pygame.K_n), "tab", "the next seed", act.next, "next seed"),
         ]
-        for side, keys, shown in ((0, (pygame.K_a, pygame.K_d), "a d"), (1, (pygame.K_LEFT, pygame.K_RIGHT), "left right")):
+        for side, name, keys, shown in SLIDER_KEYS:
             if act.sides[side].nodes:
-                name = ("left", "right")[side]
                 doc, brief = f"the {name} run's checkpoint before, and after", f"{name} checkpoint"
                 controls += [
                     Control(keys[:1], shown, doc, lambda side=side: self._move(side, -1), brief),  # type: ignore[misc]
                     Control(keys[1:], shown, "", lambda side=side: self._move(side, 1)),  # type: ignore[misc]
                 ]
-        controls.append(Control((pygame.K_h, pygame.K_F1, pygame.K_QUESTION), "h", "this page of keys", self._help, "keys"))
+        page = (pygame.K_h, pygame.K_F1, pygame.K_QUESTION)
+        controls.append(Control(page, "h", "this page of keys", self._help, "keys"))
         return tuple(controls)
 
     def _help(self) -> None:
@@ -194,9 +199,9 @@ class CompareShow:
             self._draw_text(surface, village, side.session.turn.observation)
         else:
             if self._still:
-                moment = replace(moment, time_s=math.floor(moment.time_s / STILL_S) * STILL_S)
+                moment = _still(moment)
             self._scenes[at].draw(surface, village, moment)
-            self._words[at].draw(surface, village, self._scenes[at], moment)
+            self._words.draw(surface, village, self._scenes[at], moment)
         facts = facts_of(side.session, side.stage.revealed)
         self._strip.draw(surface, room, side.policy, facts)
         if self._sliders and side.nodes:
@@ -224,3 +229,12 @@ class CompareShow:
         taken = write(surface, font, act.note or "  ·  ".join(words), (0, y), colour, right=right).width
         keys = fit(font, keys_line(self.controls), foot.width - taken - px(3 * MARGIN))
         write(surface, font, keys, (foot.x + px(MARGIN), y), DIM)
+
+
+def _still(moment: Moment) -> Moment:
+    """The same moment, with little that changes from one picture to the next but for the people: a smaller film."""
+    tick = moment.before.tick // STILL_TICKS * STILL_TICKS
+    return replace(
+        moment, before=moment.before._replace(tick=tick), after=moment.after._replace(tick=tick),
+        time_s=math.floor(moment.time_s / STILL_S) * STILL_S,
+    )  # fmt: skip

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 from game.sim.cast import PLACES
 from game.sim.observation import NOTHING, ROAD, UNKNOWN, Observation, ObservationError, parse_observation
+from game.view.answers import Result, summed_terms
 from game.view.person import PERSON
-from game.view.session import THINKING, Session, summed_terms
+from game.view.players import Player
+from game.view.session import THINKING
 from recorder import EpisodeBegin, Turn
+from scenarios.contract import Scenario
 
 
 @dataclass(frozen=True)
@@ -48,7 +53,44 @@ class Facts:
     measured: str
 
 
-def facts_of(session: Session, revealed: bool) -> Facts:
+class Told(Protocol):
+    """What the panel reads: a session, or a record of one that is shown again."""
+
+    @property
+    def scenario(self) -> Scenario: ...
+
+    @property
+    def seed(self) -> int: ...
+
+    @property
+    def begin(self) -> EpisodeBegin: ...
+
+    @property
+    def turn(self) -> Turn: ...
+
+    @property
+    def turns(self) -> list[Turn]: ...
+
+    @property
+    def phase(self) -> str: ...
+
+    @property
+    def ended(self) -> str | None: ...
+
+    @property
+    def results(self) -> Sequence[Result]: ...
+
+    @property
+    def player(self) -> Player: ...
+
+    @property
+    def deciding(self) -> str: ...
+
+    @property
+    def waiting(self) -> str: ...
+
+
+def facts_of(session: Told, revealed: bool) -> Facts:
     """What there is to say now. `revealed`: the picture has come to the end of the turn, its outcome may be told."""
     turn = session.turn
     thinking = session.phase == THINKING

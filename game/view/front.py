@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -18,16 +16,14 @@ from game.view.errors import USER_ERRORS, BadUse
 from game.view.journal import Journal
 from game.view.person import PERSON
 from game.view.roster import Roster
+from game.view.saving import FAILED, GOOD, PICTURE, check_target, prepare_pygame, save_picture
 from game.view.session import OVER, Session
 from game.view.stage import Stage
 from scenarios.contract import Scenario, check_seed
 
-if TYPE_CHECKING:
-    from game.view.picture import Picture, View
-
 __all__ = ["BAD_USE", "FAILED", "GOOD", "INTERRUPTED", "USER_ERRORS", "BadUse", "Reporter", "Settings", "play"]
 
-GOOD, FAILED, BAD_USE, INTERRUPTED = 0, 1, 2, 130
+BAD_USE, INTERRUPTED = 2, 130
 PATIENCE_S = 0.05  # headless: how often a deadline is looked at
 
 
@@ -59,8 +55,7 @@ def play(settings: Settings) -> int:
     scenario = scenarios.get(settings.scenario)
     scenario.resolve_options(settings.options)
     check_seed(settings.seed)
-    if settings.screenshot is not None:
-        _check_screenshot(settings.screenshot)
+    check_target("--screenshot", settings.screenshot, PICTURE)
     with _parts(settings, scenario) as (roster, journal):
         player = roster.player(settings.brain)
         session = Session(
@@ -116,15 +111,15 @@ def _play_headless(session: Session, stage: Stage, settings: Settings, reporter:
             session.start(session.next_seed())
     if settings.screenshot is None:
         return GOOD
-    _prepare_pygame(dummy=True)
+    prepare_pygame(dummy=True)
     from game.view.picture import Picture, view_of
 
     stage.finish()
-    return _save(Picture(settings.size), view_of(session, stage), settings.screenshot)
+    return save_picture(settings.screenshot, lambda: Picture(settings.size).draw(view_of(session, stage)))
 
 
 def _play_window(session: Session, stage: Stage, roster: Roster, settings: Settings, reporter: Reporter) -> int:
-    _prepare_pygame(dummy=False)
+    prepare_pygame(dummy=False)
     import pygame
 
     from game.view.play_show import PlayShow
@@ -137,36 +132,11 @@ def _play_window(session: Session, stage: Stage, roster: Roster, settings: Setti
         raise BadUse(f"no window can be opened ({error}); play with --headless --turns N") from error
     try:
         window.run()
-        return GOOD if settings.screenshot is None else _save(show.picture, show.view(), settings.screenshot)
+        if settings.screenshot is None:
+            return GOOD
+        return save_picture(settings.screenshot, lambda: show.picture.draw(show.view()))
     finally:
         window.close()
-
-
-def _prepare_pygame(dummy: bool) -> None:
-    """Before pygame is first imported: no greeting on standard output, and headless no display."""
-    os.environ["PYGAME_HIDE_SUPPORT_PROMPT"] = "1"
-    if dummy:
-        os.environ["SDL_VIDEODRIVER"] = "dummy"
-
-
-def _save(picture: Picture, view: View, path: Path) -> int:
-    import pygame
-
-    try:
-        picture.save(view, path)
-    except (OSError, pygame.error) as error:
-        print(f"{path}: the picture can't be written: {error}", file=sys.stderr)
-        return FAILED
-    return GOOD
-
-
-def _check_screenshot(path: Path) -> None:
-    if path.suffix.lower() != ".png":
-        raise BadUse(f"--screenshot {path}: the picture is a PNG; give a name that ends in .png")
-    if not path.parent.is_dir():
-        raise BadUse(f"--screenshot {path}: there is no folder {path.parent}; make it first")
-    if path.is_dir() or not os.access(path.parent, os.W_OK):
-        raise BadUse(f"--screenshot {path}: can't be written there; give another place")
 
 
 class Reporter:

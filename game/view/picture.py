@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 
 import pygame
 
@@ -81,10 +80,6 @@ class Picture:
             draw_help(surface, layout.village, self._fonts, view.help)
         self.menu_rows = draw_menu(surface, self._fonts, view.menu) if view.menu is not None else []
         return surface
-
-    def save(self, view: View, path: Path) -> None:
-        """Draws and writes a PNG. Raises OSError or pygame.error."""
-        pygame.image.save(self.draw(view), str(path))
 
     def _draw_text(self, surface: pygame.Surface, text: str) -> None:
         """Instead of the village: what the player is told, for a scenario that is not played there."""

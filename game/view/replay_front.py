@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from game.view import saving
-from game.view.front import GOOD, INTERRUPTED, USER_ERRORS, BadUse, prepare_pygame, show_window
+from game.view.errors import USER_ERRORS, BadUse
 from game.view.replay import Replay
 from game.view.rerun import LogBook
-from rl.command import Parser, fail
+from rl.command import INTERRUPTED, Parser, fail
 
 if TYPE_CHECKING:
     import pygame
@@ -62,10 +62,11 @@ def _show(given: argparse.Namespace, book: LogBook) -> int:
     replay = Replay(book, given.episode)
     if given.turn is not None:
         if given.turn >= replay.length:
-            raise BadUse(f"{book.path}: episode {replay.number} has no turn {given.turn}; its last is {replay.length - 1}")
+            last = f"its last is {replay.length - 1}"
+            raise BadUse(f"{book.path}: episode {replay.number} has no turn {given.turn}; {last}")
         replay.go(given.turn)
     without_window = given.screenshot is not None or given.save is not None
-    prepare_pygame(dummy=without_window)
+    saving.prepare_pygame(dummy=without_window)
     from game.view.replay_show import ReplayShow
 
     show = ReplayShow(replay)
@@ -73,8 +74,8 @@ def _show(given: argparse.Namespace, book: LogBook) -> int:
         show.resize(given.size)
     if not without_window:
         replay.speed = given.speed or replay.speed
-        return show_window(show)
-    code = GOOD
+        return saving.show_window(show)
+    code = saving.GOOD
     if given.screenshot is not None:
         if given.turn is None:
             replay.go(replay.length)

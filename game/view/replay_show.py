@@ -9,7 +9,7 @@ import pygame
 
 from game.view.daylight import clock_words
 from game.view.facts import facts_of
-from game.view.ghosts import ghosts_of
+from game.view.ghosts import Ghost, ghosts_of
 from game.view.layout import EXTRA_ROW, FIRST_SIZE
 from game.view.picture import Picture, View
 from game.view.replay import Replay
@@ -54,7 +54,7 @@ class ReplayShow:
     def _view(self, p99_ms: float) -> View:
         replay, shown, moment = self.replay, self.replay.shown, self.replay.moment()
         facts = facts_of(shown, replay.revealed)
-        ghosts = ()
+        ghosts: tuple[Ghost, ...] = ()
         decided = shown.phase != THINKING
         if moment is not None and not replay.revealed:
             ghosts = ghosts_of(load_village(), moment.before.figures[0], shown.turn, decided, "")
@@ -123,6 +123,6 @@ def controls_of(replay: Replay) -> tuple[Control, ...]:
         Control((pygame.K_f,), "f", "to the first turn that went wrong", replay.to_failure, "first failure"),
         Control(plus, "+", "faster", lambda: replay.faster(1), "faster"),
         Control((pygame.K_MINUS, pygame.K_KP_MINUS), "−", "slower", lambda: replay.faster(-1), "slower"),
-        Control((pygame.K_TAB, pygame.K_PAGEDOWN), "tab", "the next episode of the log", lambda: replay.open(1), "next"),
+        Control((pygame.K_TAB, pygame.K_PAGEDOWN), "tab", "the next episode", lambda: replay.open(1), "next episode"),
         Control((pygame.K_b, pygame.K_PAGEUP), "b", "the episode before", lambda: replay.open(-1), "episode before"),
     )

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from msgspec.structs import replace
 
 import scenarios
+from game.view.errors import BadUse
 from game.view.players import Identity
 from game.view.session import Session
 from game.view.snapshot import Snapshot
@@ -23,7 +24,7 @@ from scenarios.contract import Scenario, ScenarioError
 FAILURES = ("illegal", "robbed", "gone", "refused")  # kinds of outcome that set the errand back
 
 
-class RerunError(ValueError):
+class RerunError(BadUse):
     """An episode that can't be shown: one line that names the log, the episode and the remedy."""
 
 

@@ -9,10 +9,13 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from game.view.errors import BadUse
 from game.view.stage import SPEEDS
 
 if TYPE_CHECKING:
     import pygame
+
+    from game.view.show import Show
 
 GOOD, FAILED = 0, 1
 FRAMES_PER_S = 12
@@ -22,20 +25,40 @@ PICTURE = (".png",)
 SMALLEST, LARGEST = 160, 8192
 
 
-class TargetError(ValueError):
-    """A file that can't be written as asked for: one line that names the option, the file and the remedy."""
+def prepare_pygame(dummy: bool) -> None:
+    """Before pygame is first imported: no greeting on standard output, and with `dummy` no display."""
+    os.environ["PYGAME_HIDE_SUPPORT_PROMPT"] = "1"
+    if dummy:
+        os.environ["SDL_VIDEODRIVER"] = "dummy"
+
+
+def show_window(show: Show) -> int:
+    """Runs a show in a window until it is closed; the exit code. Raises BadUse where no window can be opened."""
+    import pygame
+
+    from game.view.window import Window
+
+    try:
+        window = Window(show)
+    except pygame.error as error:
+        raise BadUse(f"no window can be opened ({error}); --save and --screenshot work without one") from error
+    try:
+        window.run()
+    finally:
+        window.close()
+    return GOOD
 
 
 def check_target(option: str, path: Path | None, endings: tuple[str, ...]) -> None:
-    """Raises TargetError for a place or an ending that won't do."""
+    """Raises BadUse for a place or an ending that won't do."""
     if path is None:
         return
     if path.suffix.lower() not in endings:
-        raise TargetError(f"{option} {path}: give a name that ends in {' or '.join(endings)}")
+        raise BadUse(f"{option} {path}: give a name that ends in {' or '.join(endings)}")
     if not path.parent.is_dir():
-        raise TargetError(f"{option} {path}: there is no folder {path.parent}; make it first")
+        raise BadUse(f"{option} {path}: there is no folder {path.parent}; make it first")
     if path.is_dir() or not os.access(path.parent, os.W_OK):
-        raise TargetError(f"{option} {path}: can't be written there; give another place")
+        raise BadUse(f"{option} {path}: can't be written there; give another place")
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -49,7 +72,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def check_options(given: argparse.Namespace) -> None:
-    """Raises TargetError for what `add_options` can't have."""
+    """Raises BadUse for what `add_options` can't have."""
     check_target("--screenshot", given.screenshot, PICTURE)
     check_target("--save", given.save, FILM)
 

@@ -114,7 +114,11 @@ class Stage:
             elif self._shown >= READ_S:
                 self._after_turn()
         elif self._shown >= max(OVER_S, OVER_S / 3 * self.speed):
-            self.start(session.next_seed())
+            self.after_episode()
+
+    def after_episode(self) -> None:
+        """The end was shown: on to the next seed."""
+        self.start(self.session.next_seed())
 
     def _after_turn(self) -> None:
         if self._turns is not None and self.session.turns_played >= self._turns:
