@@ -9,7 +9,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from recorder import Amend, EpisodeBegin, EpisodeEnd, Header, Writer
+from recorder import Amend, EpisodeBegin, EpisodeEnd, Header, Turn, Writer
 from rl.rollout import Episode
 from scenarios.contract import Scenario
 
@@ -27,7 +27,7 @@ class Author:
 
 
 class Logbook:
-    """A log that takes whole episodes."""
+    """A log that takes episodes, whole or turn by turn."""
 
     def __init__(self, path: Path, scenario: Scenario, program: str, run: str, append: bool = False) -> None:
         self.scenario = scenario
@@ -46,19 +46,34 @@ class Logbook:
         for episode in episodes:
             sizes[episode.plan.group] = sizes.get(episode.plan.group, 0) + 1
         for episode in episodes:
-            number = self._writer.next_episode
+            number = self.begin(episode, author, purpose, split, prefix_hash, update, attempt,
+                                sizes[episode.plan.group])  # fmt: skip
             numbers.append(number)
-            self._writer.begin_episode(self._begin(episode, number, author, purpose, split, prefix_hash, update,
-                                                   attempt, sizes[episode.plan.group]))  # fmt: skip
             for turn in episode.turns:
-                self._writer.turn(replace(turn, episode=number))
-            self._writer.end_episode(
-                EpisodeEnd(
-                    episode=number, ended=episode.ended, success=episode.success, turns=len(episode.turns),
-                    total_reward=episode.reward, terms=episode.terms, wall_s=episode.wall_s,
-                )
-            )  # fmt: skip
+                self.turn(number, turn)
+            self.end(number, episode)
         return numbers
+
+    def begin(self, episode: Episode, author: Author, purpose: str, split: str, prefix_hash: str = "", update: int = 0,
+              attempt: int = 0, size: int = 1) -> int:  # fmt: skip
+        """Writes the begin of an episode whose turns will follow one by one; its number."""
+        number = self._writer.next_episode
+        begin = self._begin(episode, number, author, purpose, split, prefix_hash, update, attempt, size)
+        self._writer.begin_episode(begin)
+        return number
+
+    def turn(self, number: int, turn: Turn) -> None:
+        """Writes a turn of episode `number`."""
+        self._writer.turn(replace(turn, episode=number))
+
+    def end(self, number: int, episode: Episode) -> None:
+        """Writes the end of episode `number`."""
+        self._writer.end_episode(
+            EpisodeEnd(
+                episode=number, ended=episode.ended, success=episode.success, turns=len(episode.turns),
+                total_reward=episode.reward, terms=episode.terms, wall_s=episode.wall_s,
+            )
+        )  # fmt: skip
 
     def amend(self, amend: Amend) -> None:
         """Writes a late label or reward of an episode that is in the log."""
