@@ -35,6 +35,7 @@ from recorder.errors import (
     WriteFailedError,
 )
 from recorder.framing import Op
+from recorder.losses import Status
 from recorder.reader import Reader
 from recorder.records import (
     Amend,
@@ -85,6 +86,7 @@ __all__ = [
     "Recovery",
     "Rescored",
     "RewardVersionError",
+    "Status",
     "SyncFailedError",
     "Turn",
     "UnsupportedFormatError",

@@ -11,12 +11,15 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from pathlib import Path
 
+import msgspec
+
 from recorder import sync as syncing
 from recorder.codec import OPS, Deflater, encode, schema_json
 from recorder.dictionary import dictionary_id
-from recorder.directory import Directory, IdRanges
+from recorder.directory import NAMED, Directory, IdRanges
 from recorder.errors import ClosedError, RecordTooLargeError, SyncFailedError
 from recorder.framing import Flag, Op
+from recorder.lookup import Levels
 from recorder.records import (
     Dictionary,
     EpisodeBegin,
@@ -24,12 +27,13 @@ from recorder.records import (
     Footer,
     Gap,
     Header,
+    Index,
     Prefix,
     Record,
     Schema,
     Turn,
 )
-from recorder.reopen import Tail, examine, open_locked
+from recorder.reopen import Check, Tail, examine, open_locked
 from recorder.sync import Syncer, SyncPolicy
 from recorder.tape import Tape
 
@@ -54,6 +58,7 @@ class Appender:
         header: Header,
         *,
         append: bool,
+        check: Check = "auto",
         dictionary: bytes | None,
         policy: SyncPolicy,
         sync_every: float,
@@ -68,6 +73,8 @@ class Appender:
         self.closed = True  # until everything stands, for __del__
         self.running: dict[int, int] = {}
         """Open episodes, each with the number of its next turn."""
+        self.tolerant = False
+        """Whether records are taken also after a flush that failed."""
         self._policy, self._every, self._index_every = policy, sync_every, index_every
         self._syncer: Syncer | None = None
         self._pid = os.getpid()
@@ -78,7 +85,7 @@ class Appender:
         encoded = encode(header)
         self._fd = open_locked(path, append)
         try:
-            tail = examine(path, dictionary) if os.fstat(self._fd).st_size else Tail()
+            tail = examine(path, dictionary, check) if os.fstat(self._fd).st_size else Tail()
             self._go_on(tail)
             self.put_stored(Op.HEADER, 0, encoded[1] if header_content is None else header_content, encoded[0])
             self._put_vital()
@@ -98,12 +105,18 @@ class Appender:
         if tail.cut:
             os.ftruncate(self._fd, tail.offset)
         self._tape = Tape(self._fd, self.path, tail.offset, tail.sequence)
-        self._directory = tail.directory
+        self._directory, self._survey = tail.directory, tail.survey
         self._index_start, self._previous_index = tail.index_start, tail.previous_index
-        self._turns = tail.turns
-        self.episodes: IdRanges = tail.episodes
-        """Ids of all episodes that the log holds."""
+        self._levels: Levels | None = tail.levels
+        """The tree of INDEX records; None where a stretch is missing from it, so that readers have to scan."""
+        self.tally = tail.tally
+        """Figures of the whole file, earlier sessions included."""
         self._repeat_at = tail.offset + REPEAT_EVERY
+
+    @property
+    def episodes(self) -> IdRanges:
+        """Ids of all episodes that the log holds."""
+        return self.tally.ids
 
     def __del__(self) -> None:
         if not getattr(self, "closed", True) and self._pid == os.getpid():
@@ -113,11 +126,10 @@ class Appender:
     # ---------------------------------------------------------------- records
 
     def ready(self) -> None:
-        """Before a record: what went wrong meanwhile is raised, and what is due is written first.
+        """Before a record: what is due is written first. Raises WriteFailedError.
 
         It goes before and not after, so that an exception always means that the caller's record isn't in.
         """
-        self.check()
         if self._tape.mark[0] >= self._repeat_at:
             self._repeat_at = self._tape.mark[0] + REPEAT_EVERY
             self._put_vital()
@@ -164,18 +176,19 @@ class Appender:
         match record:
             case Turn():
                 self.running[record.episode] = record.turn + 1
-                self._turns += 1
             case EpisodeBegin():
                 self.running[record.episode] = 0
-                self.episodes.add(record.episode)
             case EpisodeEnd():
                 self.running.pop(record.episode, None)
             case Gap():
-                self.episodes.add(record.episode)
                 self.running[record.episode] = (record.turn or 0) + record.lost
-        if op == Op.INDEX:
+        self.tally.note(record)
+        self._survey.note(record, offset)
+        if isinstance(record, Index):
             self._previous_index, self._index_start = offset, self._tape.mark[0]
             self._directory = Directory()
+            if self._levels is not None:
+                self._levels.written(offset, record.levels)
         else:
             self._directory.note(record, offset)
         if self._policy != "none":
@@ -184,11 +197,26 @@ class Appender:
             self._syncer.wrote()
 
     def _write_index(self) -> None:
+        attempts, prefixes, dictionaries = self._survey.stored()
+        counts = self.tally.counts()
+        if len(attempts) > NAMED:
+            attempts, counts = [], msgspec.structs.replace(counts, left_out=True)
+        whole = self._levels is not None
+        index = Index(
+            start=self._index_start,
+            previous=self._previous_index,
+            spots=self._directory.spots(self._index_start),
+            attempts=attempts,
+            prefixes=prefixes,
+            dictionaries=dictionaries,
+            levels=self._levels.with_own(self._tape.mark[0], self._directory) if self._levels is not None else [],
+            counts=counts if whole else None,
+        )
         try:
-            self.put(self._directory.to_index(self._index_start, self._previous_index))
+            self.put(index)
         except RecordTooLargeError:
             # only after a log that had no INDEX for very long; readers scan such a log
-            self._directory, self._previous_index = Directory(), None
+            self._directory, self._previous_index, self._levels = Directory(), None, None
             self._index_start = self._tape.mark[0]
 
     # ---------------------------------------------------------------- lasting
@@ -199,8 +227,19 @@ class Appender:
             raise ClosedError(f"{self.path}: the writer is closed")
         if self._pid != os.getpid():
             raise ClosedError(f"{self.path}: this writer belongs to the process that forked this one")
-        if self._syncer is not None and self._syncer.error is not None:
+        if self._syncer is not None and self._syncer.error is not None and not self.tolerant:
             raise self._sync_failed(self._syncer.error)
+
+    @property
+    def size(self) -> int:
+        """Bytes of the file, up to its last good record."""
+        return self._tape.mark[0]
+
+    @property
+    def sync_error(self) -> str:
+        """In one line, why records can't be made durable; "" where they can."""
+        error = self._syncer.error if self._syncer is not None else None
+        return "" if error is None else str(self._sync_failed(error))
 
     def ask_sync(self) -> None:
         """Asks the thread for a flush, without waiting."""
@@ -234,8 +273,8 @@ class Appender:
                 Footer(
                     index=self._previous_index,
                     records=self._tape.mark[1],
-                    episodes=len(self.episodes),
-                    turns=self._turns,
+                    episodes=self.tally.episodes,
+                    turns=self.tally.turns,
                     closed_unix=time.time(),
                 )
             )

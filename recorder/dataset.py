@@ -11,6 +11,7 @@ from typing import Any, Self
 import msgspec
 
 from recorder.batches import Batch, Row, batch_of, rows_of
+from recorder.directory import superseded
 from recorder.episode import LATEST, Episode
 from recorder.errors import PrefixNotFoundError, RecorderError
 from recorder.reader import Attempts, Reader
@@ -189,11 +190,7 @@ class Dataset:
                     attempts[key] = min(update, attempts.get(key, update))
         for source, reader in enumerate(self._readers()):
             for episode in reader.episodes(self.attempts):
-                begin = episode.begin
-                if any(
-                    run == begin.run and attempt > begin.attempt and first <= begin.update
-                    for (run, attempt), first in attempts.items()
-                ):
+                if attempts and superseded(attempts, episode.begin):
                     continue
                 if all(keep(episode) for keep in self._keeps):
                     yield source, episode

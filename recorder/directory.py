@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from recorder.records import (
     Amend,
@@ -21,7 +21,7 @@ from recorder.records import (
 )
 
 
-class _Place:
+class Place:
     """Absolute offsets of the records of one episode."""
 
     __slots__ = ("amends", "begin", "end", "gaps", "turns")
@@ -33,25 +33,41 @@ class _Place:
         self.amends = array("Q")
         self.gaps = array("Q")
 
+    @property
+    def has_records(self) -> bool:
+        """Whether there is anything but AMENDs."""
+        return self.begin is not None or self.end is not None or bool(self.turns or self.gaps)
+
 
 def _add(offsets: array[int], offset: int) -> None:
     if not offsets or offsets[-1] != offset:
         offsets.append(offset)
 
 
+def merge_spot(place: Place, start: int, spot: Spot) -> None:
+    """Takes in what the INDEX of the stretch from `start` says. Raises ValueError where it makes no sense."""
+    if spot.begin is not None:
+        place.begin = spot.begin
+    offset = start
+    for step in spot.turns:
+        offset += step
+        if step < 0 or offset >= 2**63:
+            raise ValueError(f"episode {spot.episode}: turn offsets run backwards")
+        place.turns.append(offset)
+    if spot.end is not None:
+        place.end = spot.end
+    for offset in (*spot.amends, *spot.gaps):
+        if not 0 <= offset < 2**63:
+            raise ValueError(f"episode {spot.episode}: an offset is out of range")
+    place.amends.extend(spot.amends)
+    place.gaps.extend(spot.gaps)
+
+
 class Directory:
-    """Offsets of all records of a stretch of a log; 8 bytes a turn.
+    """Offsets of all records of the episodes in a stretch of a log; 8 bytes a turn."""
 
-    `attempts` maps (run, attempt) to the first update that was recorded in it. A `slim` directory leaves
-    out begins, turns and ends, so that it stays small however long the log is.
-    """
-
-    def __init__(self, slim: bool = False) -> None:
-        self.slim = slim
-        self.episodes: dict[int, _Place] = {}
-        self.attempts: dict[tuple[str, int], int] = {}
-        self.prefixes: dict[str, int] = {}
-        self.dictionaries: dict[int, int] = {}
+    def __init__(self) -> None:
+        self.episodes: dict[int, Place] = {}
         self.noted = 0
         """How many records were taken in one by one."""
 
@@ -59,35 +75,25 @@ class Directory:
         """Takes in one record. A repeated call for the same offset changes nothing."""
         self.noted += 1
         match record:
-            case Turn() if not self.slim:
+            case Turn():
                 _add(self._place(record.episode).turns, offset)
             case EpisodeBegin():
-                self._attempt(record.run, record.attempt, record.update)
-                if not self.slim:
-                    self._place(record.episode).begin = offset
-            case EpisodeEnd() if not self.slim:
+                self._place(record.episode).begin = offset
+            case EpisodeEnd():
                 self._place(record.episode).end = offset
             case Amend():
                 _add(self._place(record.episode).amends, offset)
-            case Gap() if not self.slim:
+            case Gap():
                 _add(self._place(record.episode).gaps, offset)
-            case Prefix():
-                self.prefixes[record.hash] = offset
-            case Dictionary():
-                self.dictionaries[record.id] = offset
 
-    def _place(self, episode: int) -> _Place:
+    def _place(self, episode: int) -> Place:
         place = self.episodes.get(episode)
         if place is None:
-            place = self.episodes[episode] = _Place()
+            place = self.episodes[episode] = Place()
         return place
 
-    def _attempt(self, run: str, attempt: int, update: int) -> None:
-        key = (run, attempt)
-        self.attempts[key] = min(update, self.attempts.get(key, update))
-
-    def to_index(self, start: int, previous: int | None) -> Index:
-        """As the INDEX of the stretch that begins at `start`."""
+    def spots(self, start: int) -> list[Spot]:
+        """As the INDEX of the stretch that begins at `start` stores it."""
         spots = []
         for episode, place in self.episodes.items():
             turns, last = [], start
@@ -99,49 +105,70 @@ class Directory:
                     episode=episode, begin=place.begin, turns=turns, end=place.end, amends=list(place.amends),
                     gaps=list(place.gaps),
                 )
-            )
-        return Index(
-            start=start,
-            previous=previous,
-            spots=spots,
-            attempts=[Attempt(run=r, attempt=a, first_update=u) for (r, a), u in self.attempts.items()],
-            prefixes=dict(self.prefixes),
-            dictionaries={str(key): offset for key, offset in self.dictionaries.items()},
-        )
+            )  # fmt: skip
+        return spots
 
     def merge(self, index: Index) -> None:
         """Takes in the INDEX of the stretch that follows. Raises ValueError where it makes no sense."""
         for spot in index.spots:
-            if self.slim and not spot.amends:
-                continue
-            place = self._place(spot.episode)
-            if spot.begin is not None:
-                place.begin = spot.begin
-            offset = index.start
-            for step in () if self.slim else spot.turns:
-                offset += step
-                if step < 0 or offset >= 2**63:
-                    raise ValueError(f"episode {spot.episode}: turn offsets run backwards")
-                place.turns.append(offset)
-            if spot.end is not None:
-                place.end = spot.end
-            for offset in (*spot.amends, *spot.gaps):
-                if not 0 <= offset < 2**63:
-                    raise ValueError(f"episode {spot.episode}: an offset is out of range")
-            place.amends.extend(spot.amends)
-            if not self.slim:
-                place.gaps.extend(spot.gaps)
+            merge_spot(self._place(spot.episode), index.start, spot)
+
+
+class Survey:
+    """What is known of a whole log by name: attempts, prefixes, dictionaries. Small, however long the log is.
+
+    `attempts` maps (run, attempt) to the first update that was recorded in it; `prefixes` and `dictionaries` map a
+    name to the offset of the latest copy.
+    """
+
+    def __init__(self) -> None:
+        self.attempts: dict[tuple[str, int], int] = {}
+        self.prefixes: dict[str, int] = {}
+        self.dictionaries: dict[int, int] = {}
+
+    def note(self, record: Record | None, offset: int) -> None:
+        """Takes in one record."""
+        match record:
+            case EpisodeBegin():
+                self._attempt(record.run, record.attempt, record.update)
+            case Prefix():
+                self.prefixes[record.hash] = offset
+            case Dictionary():
+                self.dictionaries[record.id] = offset
+
+    def _attempt(self, run: str, attempt: int, update: int) -> None:
+        key = (run, attempt)
+        self.attempts[key] = min(update, self.attempts.get(key, update))
+
+    def merge(self, index: Index) -> None:
+        """Takes in an INDEX. Raises ValueError where it makes no sense."""
         for one in index.attempts:
             self._attempt(one.run, one.attempt, one.first_update)
         self.prefixes.update(index.prefixes)
         self.dictionaries.update({int(key): offset for key, offset in index.dictionaries.items()})
 
+    def stored(self) -> tuple[list[Attempt], dict[str, int], dict[str, int]]:
+        """As the fields `attempts`, `prefixes` and `dictionaries` of an INDEX. Of the prefixes, the last NAMED."""
+        attempts = [Attempt(run=r, attempt=a, first_update=u) for (r, a), u in self.attempts.items()]
+        last = sorted(self.prefixes.items(), key=lambda one: one[1])[-NAMED:]
+        return attempts, dict(last), {str(key): offset for key, offset in self.dictionaries.items()}
+
     def superseded(self, begin: EpisodeBegin) -> bool:
         """Whether a later attempt of the same run went back to this episode's update or before it."""
-        return any(
-            run == begin.run and attempt > begin.attempt and first <= begin.update
-            for (run, attempt), first in self.attempts.items()
-        )
+        return superseded(self.attempts, begin)
+
+
+NAMED = 1024
+"""Most prefixes in an INDEX; older ones are found by reading the log. With more attempts than that, an INDEX says that
+it had to leave something out."""
+
+
+def superseded(attempts: Mapping[tuple[str, int], int], begin: EpisodeBegin) -> bool:
+    """Whether one of `attempts` (of Survey) went back to this episode's update or before it."""
+    return any(
+        run == begin.run and attempt > begin.attempt and first <= begin.update
+        for (run, attempt), first in attempts.items()
+    )
 
 
 class IdRanges:
@@ -165,6 +192,13 @@ class IdRanges:
     def above(self) -> int:
         """The number after the largest; 0 for an empty set."""
         return self._ends[-1] if self._ends else 0
+
+    def add_range(self, start: int, end: int) -> None:
+        """Puts in start … end - 1. Raises ValueError where that doesn't lie behind all that is in it."""
+        if not self.above <= start < end:
+            raise ValueError(f"a range {start} … {end} behind {self.above}")
+        self._starts.append(start)
+        self._ends.append(end)
 
     def add(self, number: int) -> None:
         """Puts one number in."""

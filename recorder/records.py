@@ -248,15 +248,57 @@ class Spot(Record, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Attempt(Record, frozen=True, kw_only=True, omit_defaults=True):
-    """The first update that one attempt of a run recorded in a stretch."""
+    """The first update that one attempt of a run recorded."""
 
     run: str
     attempt: Natural
     first_update: Natural
 
 
+class Branch(Record, frozen=True, kw_only=True, omit_defaults=True):
+    """An INDEX, by its offset, with the least and the largest id of the episodes that it knows of.
+
+    `first` and `last` are about everything but AMENDs, `amend_first` and `amend_last` about these; None where there is
+    nothing of the kind.
+    """
+
+    index: Natural
+    first: Natural | None = None
+    last: Natural | None = None
+    amend_first: Natural | None = None
+    amend_last: Natural | None = None
+
+
+class Counts(Record, frozen=True, kw_only=True, omit_defaults=True):
+    """What the file holds before an INDEX.
+
+    `ids` are the ids of its episodes as ranges: a start and the number after the end, by turns. `left_out` says that
+    there were too many ranges or names to be listed here.
+    """
+
+    records: Natural = 0
+    turns: Natural = 0
+    fallbacks: Natural = 0
+    episodes: Natural = 0
+    ended: Natural = 0
+    successes: Natural = 0
+    amends: Natural = 0
+    gaps: Natural = 0
+    sessions: Natural = 0
+    indexes: Natural = 0
+    scenarios: dict[str, int] = {}
+    policies: dict[str, int] = {}
+    runs: dict[str, int] = {}
+    ids: list[int] = []
+    left_out: bool = False
+
+
 class Index(Record, frozen=True, kw_only=True, omit_defaults=True):
-    """Where everything lies between `start` (the end of the previous INDEX, or 0) and this record."""
+    """Where everything lies between `start` (the end of the previous INDEX, or 0) and this record.
+
+    `levels` leads to all earlier INDEX records: see recorder/lookup.py. With `counts`, it is about the whole file up to
+    here, and `attempts` and `prefixes` are as well.
+    """
 
     start: Natural
     previous: Natural | None = None
@@ -264,6 +306,8 @@ class Index(Record, frozen=True, kw_only=True, omit_defaults=True):
     attempts: list[Attempt] = []
     prefixes: dict[str, int] = {}
     dictionaries: dict[str, int] = {}
+    levels: list[list[Branch]] = []
+    counts: Counts | None = None
 
 
 class Footer(Record, frozen=True, kw_only=True, omit_defaults=True):

@@ -6,14 +6,27 @@ import fcntl
 import os
 import stat
 from pathlib import Path
+from typing import Literal
 
+from recorder.codec import TYPES, read_payload
 from recorder.dictionary import dictionary_id
-from recorder.directory import Directory, IdRanges
-from recorder.errors import DamagedLogError, DictionaryError, LockedError, LogExistsError, OpenError
-from recorder.framing import HEAD_SIZE, MAX_SEQUENCE, Op, unpack_head
-from recorder.records import Dictionary, EpisodeBegin, Gap, Index
+from recorder.directory import Directory, Survey
+from recorder.errors import DamagedLogError, DictionaryError, LockedError, LogExistsError, OpenError, PayloadError
+from recorder.framing import HEAD_SIZE, MAX_SEQUENCE, Flag, unpack_head
+from recorder.lookup import Levels
+from recorder.records import Dictionary, Index
 from recorder.scan import Damage
 from recorder.store import Store
+from recorder.tally import Tally
+
+Check = Literal["auto", "whole", "tail"]
+"""How much of a log is looked at before it is appended to. `whole`: every record's CRC. `tail`: what was written after
+the last INDEX; damage farther back stays for `verify` to find, and is made no worse. `auto`: whole for a log of up to
+WHOLE bytes, which takes no noticeable time, and tail for a longer one. A log without a usable INDEX is read whole."""
+
+CHECKS: tuple[str, ...] = ("auto", "whole", "tail")
+
+WHOLE = 8 << 20
 
 
 class Tail:
@@ -22,12 +35,13 @@ class Tail:
     def __init__(self) -> None:
         self.offset = 0
         self.sequence = 0
-        self.records = 0
-        self.turns = 0
-        self.episodes = IdRanges()
         self.index_start = 0
         self.previous_index: int | None = None
         self.directory = Directory()
+        """Of the stretch since the last INDEX."""
+        self.survey = Survey()
+        self.tally = Tally()
+        self.levels: Levels | None = Levels()
         self.cut = 0
         """Bytes of an unfinished last record that are to be cut off."""
 
@@ -57,48 +71,78 @@ def open_locked(path: Path, append: bool) -> int:
     return fd
 
 
-def examine(path: Path, dictionary: bytes | None) -> Tail:
-    """Reads a whole log to append to it.
+def examine(path: Path, dictionary: bytes | None, check: Check = "auto") -> Tail:
+    """Looks at a log to append to it.
 
     Raises DamagedLogError where anything but an unfinished last record is damaged, NotALogError,
     UnsupportedFormatError, and DictionaryError where the log has another dictionary of the same id.
     """
     store = Store(path, () if dictionary is None else (dictionary,))
     try:
-        return _examine(store, dictionary)
+        return _examine(store, dictionary, check)
     finally:
         store.source.close()
 
 
-def _examine(store: Store, dictionary: bytes | None) -> Tail:
-    tail, damage = Tail(), Damage()
-    known = None if dictionary is None else dictionary_id(dictionary)
-    for frame in store.source.frames(damage):
+def _examine(store: Store, dictionary: bytes | None, check: Check) -> Tail:
+    tail = _from_root(store)
+    if check == "whole" or (check == "auto" and store.source.size <= WHOLE):
+        _check_damage(store, 0, None)
+    _check_damage(store, tail.index_start, tail.sequence)
+    damage = Damage()
+    for frame in store.source.frames(damage, tail.index_start, expected=tail.sequence):
         tail.offset, tail.sequence = frame.end, frame.sequence + 1
-        tail.records += 1
-        tail.turns += frame.op == Op.TURN
-        if frame.op in (Op.EPISODE_BEGIN, Op.GAP, Op.INDEX, Op.DICT):
-            record = store.decode(frame)
-            if isinstance(record, EpisodeBegin | Gap):
-                tail.episodes.add(record.episode)
-            elif isinstance(record, Index):
-                tail.previous_index, tail.index_start = frame.offset, frame.end
-            elif isinstance(record, Dictionary) and record.id == known and record.data != dictionary:
-                raise DictionaryError(f"{store.path}: holds another dictionary with the id {known}")
-    _check_damage(store, damage, tail)
-    for frame, record in store.records(damage, start=tail.index_start):
+        if frame.op not in TYPES or frame.flags & ~Flag.KNOWN:
+            tail.tally.note(None)
+            tail.directory.note(None, frame.offset)
+            continue
+        try:
+            record = read_payload(frame.op, frame.flags, frame.payload, store.inflate)
+        except PayloadError as error:
+            raise DamagedLogError(f"{store.path}: can't be appended to: offset {frame.offset}: {error}") from error
+        store.check_format(record)
+        tail.tally.note(record)
+        tail.survey.note(record, frame.offset)
         tail.directory.note(record, frame.offset)
-    if damage.undecodable:
-        raise DamagedLogError(f"{store.path}: can't be appended to: {damage.first_error}")
-    return tail
-
-
-def _check_damage(store: Store, damage: Damage, tail: Tail) -> None:
+        if isinstance(record, Index):  # one that is not about the whole file: the stretch ends here all the same
+            tail.previous_index, tail.index_start = frame.offset, frame.end
+            tail.directory, tail.levels = Directory(), None
     tail.cut = store.source.size - tail.offset
     if tail.sequence > MAX_SEQUENCE:
         raise DamagedLogError(f"{store.path}: has used up its sequence numbers; begin a new log")
-    one_bad_end = damage.bad_regions == 1 and tail.cut == damage.bad_bytes
-    middle = damage.bad_regions and not (one_bad_end and _is_one_record(store, tail.offset))
+    _check_dictionaries(store, tail.survey, dictionary)
+    return tail
+
+
+def _from_root(store: Store) -> Tail:
+    """What the last INDEX says of the file before it, if there is one that says so."""
+    tail = Tail()
+    root = store.root()
+    if root is None:
+        return tail
+    frame, index = root
+    try:
+        tail.survey.merge(index)
+        tail.tally = Tally(index.counts)
+    except ValueError:
+        return Tail()
+    tail.tally.note(index)
+    tail.levels = Levels()
+    tail.levels.written(frame.offset, index.levels)
+    tail.offset = tail.index_start = frame.end
+    tail.sequence, tail.previous_index = frame.sequence + 1, frame.offset
+    return tail
+
+
+def _check_damage(store: Store, start: int, expected: int | None) -> None:
+    """Raises DamagedLogError where anything from `start` on is damaged but an unfinished last record."""
+    damage = Damage()
+    end = start
+    for frame in store.source.frames(damage, start, expected=expected):
+        end = frame.end
+    left = store.source.size - end
+    one_bad_end = damage.bad_regions == 1 and left == damage.bad_bytes
+    middle = damage.bad_regions and not (one_bad_end and _is_one_record(store, end))
     if middle or damage.missing or damage.out_of_sequence:
         where = damage.first_bad_offset if damage.bad_regions else "a gap in the sequence numbers"
         raise DamagedLogError(
@@ -106,6 +150,16 @@ def _check_damage(store: Store, damage: Damage, tail: Tail) -> None:
             f"{damage.missing} records missing, first at {where}); appending would bury it: save what is intact "
             f"with `python -m recorder recover {store.path}`, or begin a new log"
         )
+
+
+def _check_dictionaries(store: Store, survey: Survey, dictionary: bytes | None) -> None:
+    if dictionary is None:
+        return
+    known = dictionary_id(dictionary)
+    offset = survey.dictionaries.get(known)
+    record = None if offset is None else store.record_at(offset)
+    if isinstance(record, Dictionary) and record.id == known and record.data != dictionary:
+        raise DictionaryError(f"{store.path}: holds another dictionary with the id {known}")
 
 
 def _is_one_record(store: Store, offset: int) -> bool:

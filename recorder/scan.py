@@ -15,6 +15,8 @@ from recorder.errors import DamagedLogError, OpenError, ReadError
 from recorder.framing import HEAD_SIZE, MAX_PAYLOAD, SYNC, checksum, unpack_head
 
 BLOCK = 256 << 10
+FIRST_BLOCK = 16 << 10
+"""What is read where nothing near was read before; twice as much each time reading goes on from there, up to BLOCK."""
 
 
 class Frame(NamedTuple):
@@ -89,6 +91,7 @@ class Source:
             raise OpenError(f"{self.path}: not a regular file")
         self.size = status.st_size
         self._block: tuple[int, bytes] = (0, b"")
+        self._ahead = FIRST_BLOCK
 
     def close(self) -> None:
         """Closes the file; a second time does nothing."""
@@ -102,7 +105,8 @@ class Source:
         begin = offset - at
         if begin >= 0 and begin + count <= len(block):
             return block[begin : begin + count]
-        block = self._pread(offset, max(count, BLOCK))
+        self._ahead = min(2 * self._ahead, BLOCK) if 0 <= begin <= len(block) else FIRST_BLOCK
+        block = self._pread(offset, max(count, self._ahead))
         self._block = (offset, block)
         return block[:count] if len(block) > count else block
 
@@ -173,19 +177,41 @@ class Source:
             end = start + len(wanted) - 1
         return None
 
-    def frames(self, damage: Damage, start: int = 0, strict: bool = False) -> Iterator[Frame]:
+    def grow(self) -> bool:
+        """Takes in what was written since the file was opened or last looked at; says whether its size has changed."""
+        try:
+            size = os.fstat(self._fd).st_size
+        except OSError as error:
+            raise ReadError(f"{self.path}: can't be read: {error.strerror}") from error
+        changed, self.size = size != self.size, size
+        if changed:
+            self._block = (0, b"")  # an unfinished end may have been cut off and written over
+        return changed
+
+    def frames(
+        self,
+        damage: Damage,
+        start: int = 0,
+        strict: bool = False,
+        expected: int | None = None,
+        final: bool = True,
+    ) -> Iterator[Frame]:
         """All intact records from `start` on, in order, at constant memory; counts losses in `damage`.
 
-        A record whose sequence number isn't above the last one's is left out. With `strict`, the first
-        damage raises DamagedLogError.
+        A record whose sequence number isn't above the last one's is left out. `expected` is the number that the first
+        one is to have, where that is known. With `strict`, the first damage raises DamagedLogError. Unless `final`,
+        bytes at the end that are no record are passed over in silence: they may become one.
         """
         offset = start
-        expected = 0 if start == 0 else None
+        if start == 0:
+            expected = 0
         while offset < self.size:
             found: Frame | Fault | None = self.frame_at(offset)
             if not isinstance(found, Frame):
                 fault = found
                 found = self.next_frame(offset + 1)
+                if found is None and not final:
+                    return
                 if found is None and self._is_torn(offset, fault):
                     damage.torn_bytes = self.size - offset
                     return

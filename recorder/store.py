@@ -26,7 +26,6 @@ from recorder.scan import Damage, Fault, Frame, Source
 FOOTER_REACH = 4096
 """A FOOTER lies within this many bytes of the end."""
 
-_SLIM = frozenset({Op.EPISODE_BEGIN, Op.AMEND, Op.PREFIX, Op.DICT})
 _LINKED = frozenset({Op.EPISODE_BEGIN, Op.TURN, Op.EPISODE_END, Op.HEADER, Op.GAP})
 
 
@@ -57,10 +56,11 @@ class Store:
                 raise NotALogError(f"{self.path}: not a .b22 log: no record in it can be read")
             return None
         record = self.decode(first)
-        self._check_format(record)
+        self.check_format(record)
         return record if isinstance(record, Header) else None
 
-    def _check_format(self, record: Record | None) -> None:
+    def check_format(self, record: Record | None) -> None:
+        """Raises UnsupportedFormatError for a HEADER of a later major format."""
         if isinstance(record, Header) and record.format > FORMAT:
             raise UnsupportedFormatError(
                 f"{self.path}: format {record.format}, written by {record.program or 'a later program'} "
@@ -92,16 +92,23 @@ class Store:
         return self.decode(found) if isinstance(found, Frame) else None
 
     def records(
-        self, damage: Damage, ops: Collection[Op] | None = None, start: int = 0, strict: bool = False
+        self,
+        damage: Damage,
+        ops: Collection[Op] | None = None,
+        start: int = 0,
+        strict: bool = False,
+        expected: int | None = None,
+        frames: Iterator[Frame] | None = None,
     ) -> Iterator[tuple[Frame, Record]]:
-        """Every record of a known op (or of `ops` alone) from `start` on; counts losses in `damage`.
+        """Every record of a known op (or of `ops` alone) from `start` on, where the sequence number `expected` is to
+        stand, or those of `frames`; counts losses in `damage`.
 
         Orphan turns are counted where `ops` takes in episodes and turns. With `strict`, the first damage
         raises DamagedLogError.
         """
         link = start == 0 and (ops is None or _LINKED.issubset(ops))
         open_episodes: set[int] = set()
-        for frame in self.source.frames(damage, start, strict):
+        for frame in self.source.frames(damage, start, strict, expected) if frames is None else frames:
             if frame.op not in TYPES or frame.flags & ~Flag.KNOWN:
                 damage.skipped_unknown += 1
                 continue
@@ -115,7 +122,9 @@ class Store:
                 if strict:
                     raise DamagedLogError(f"{self.path}: offset {frame.offset}: {error}") from error
                 continue
-            self._check_format(record)
+            self.check_format(record)
+            if isinstance(record, Dictionary):
+                self._known.setdefault(record.id, frame.offset)
             if link and not self._is_linked(record, open_episodes):
                 damage.orphan_turns += 1
                 if strict:
@@ -135,28 +144,41 @@ class Store:
                 return record.episode in open_episodes
         return True
 
-    # ---------------------------------------------------------------- directory
+    # ---------------------------------------------------------------- INDEX records
 
-    def load(self, slim: bool) -> Directory:
-        """The directory, from the INDEX records and the stretch after the last, or from a scan."""
+    def root(self) -> tuple[Frame, Index] | None:
+        """The last intact INDEX, where it is about the whole file before it; None where there is none that is."""
+        found = self.source.previous_frame(Op.INDEX, self.source.size)
+        index = None if found is None else self.decode(found)
+        if found is None or not isinstance(index, Index) or index.counts is None or index.counts.left_out:
+            return None
+        return (found, index) if index.start <= found.offset else None
+
+    def index_at(self, offset: int) -> Index | None:
+        """The INDEX that begins at `offset`, or None."""
+        index = self.record_at(offset)
+        return index if isinstance(index, Index) else None
+
+    def directory(self) -> Directory:
+        """Where every record lies, from all INDEX records and the stretch after the last, or from a scan."""
         chain = self._index_chain()
-        directory = Directory(slim)
+        directory = Directory()
         try:
             for offset in chain:
-                index = self.record_at(offset)
-                if not isinstance(index, Index):
-                    return self.scan(slim)
+                index = self.index_at(offset)
+                if index is None:
+                    return self.scan()
                 directory.merge(index)
         except ValueError:
-            return self.scan(slim)
-        return self._note(directory, chain[-1] if chain else 0)
+            return self.scan()
+        return self._noted(directory, chain[-1] if chain else 0)
 
-    def scan(self, slim: bool) -> Directory:
-        """The directory from the records themselves, whatever INDEX records say."""
-        return self._note(Directory(slim), 0)
+    def scan(self) -> Directory:
+        """Where every record lies, from the records themselves, whatever INDEX records say."""
+        return self._noted(Directory(), 0)
 
-    def _note(self, directory: Directory, start: int) -> Directory:
-        for frame, record in self.records(Damage(), _SLIM if directory.slim else None, start):
+    def _noted(self, directory: Directory, start: int) -> Directory:
+        for frame, record in self.records(Damage(), None, start):
             directory.note(record, frame.offset)
         return directory
 

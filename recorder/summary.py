@@ -40,6 +40,9 @@ class Summary(msgspec.Struct):
     """Episodes by policy."""
     runs: dict[str, int] = {}
     """Episodes by run."""
+    checked: bool = True
+    """Whether every record was read. Without, the figures are what INDEX records say, `damage` is of the stretch after
+    the last of them alone, and `incomplete` is not known."""
     prefixes: dict[str, int] = {}
     """Static prefixes: characters of text by hash."""
     damage: Damage = msgspec.field(default_factory=Damage)
@@ -70,6 +73,28 @@ def summarize(reader: Reader) -> Summary:
             summary.abandoned += 1
         _count(summary, record, following)
     summary.damage = reader.damage
+    return summary
+
+
+def overview(reader: Reader) -> Summary:
+    """What `summarize` tells, from the last INDEX and what was written after it: in no time, however long the log is.
+
+    A log without a usable INDEX is read whole. Raises UnsupportedFormatError or ReadError.
+    """
+    catalog = reader.catalog
+    if not catalog.partial:
+        return summarize(reader)
+    tally, damage = catalog.tally, msgspec.structs.replace(catalog.damage, records=catalog.tally.records)
+    summary = Summary(
+        file=str(reader.path), bytes=reader.size, header=reader.header, clean=reader.clean, checked=False,
+        sessions=tally.sessions, episodes=tally.episodes, ended=tally.ended, successes=tally.successes,
+        turns=tally.turns, amends=tally.amends, gaps=tally.gaps, indexes=tally.indexes, fallbacks=tally.fallbacks,
+        scenarios=dict(tally.scenarios), policies=dict(tally.policies), runs=dict(tally.runs), damage=damage,
+    )  # fmt: skip
+    summary.prefixes = {prefix.hash: len(prefix.text) for prefix in reader.prefixes()}
+    attempts = catalog.survey.attempts
+    if len(attempts) > len({run for run, _ in attempts}):  # only a resumed run has abandoned anything
+        summary.abandoned = sum(reader.superseded(begin) for begin in reader.begins())
     return summary
 
 

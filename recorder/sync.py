@@ -42,7 +42,7 @@ class Syncer:
 
     def __init__(self, fd: int, every: float) -> None:
         self.error: OSError | None = None
-        """The first flush that failed. Nothing is flushed after it."""
+        """The first flush that failed. Later ones are tried all the same; none can make up for it."""
         self._fd = fd
         self._every = every
         self._dirty = False
@@ -83,5 +83,4 @@ class Syncer:
             try:
                 flush(self._fd)
             except OSError as error:
-                self.error = error
-                return
+                self.error = self.error or error

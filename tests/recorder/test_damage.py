@@ -397,7 +397,7 @@ def test_strict_raises_at_the_first_damage(small: Path) -> None:
 
 def test_reading_takes_constant_memory(tmp_path: Path) -> None:
     peaks = []
-    for episodes in (150, 1200):
+    for episodes in (400, 1200):
         path = tmp_path / f"{episodes}.b22"
         a_log(path, episodes)
         tracemalloc.start()
