@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 import typing
 from collections import OrderedDict
 from collections.abc import Callable
@@ -120,12 +121,22 @@ def _check_arrays(turn: records.Turn) -> None:
         data: bytes = getattr(turn, name)
         if len(data) % 4:
             raise RecordError(f"Turn.{name} has {len(data)} bytes, which is no whole number of float32")
-        if data and not np.isfinite(np.frombuffer(data, dtype=records.FLOAT32)).all():
+        if data and not _finite(data):
             raise RecordError(f"Turn.{name} holds NaN or infinity: only finite numbers are recorded")
     if turn.probs and len(turn.probs) != 4 * len(turn.legal):
         raise RecordError(
             f"Turn.probs holds {len(turn.probs) // 4} numbers for {len(turn.legal)} legal phrases"
         )
+
+
+def _finite(data: bytes) -> bool:
+    """Whether little-endian float32 bytes hold finite numbers alone.
+
+    Their sum is: as Python floats, which no number of float32 that fits into a record can make overflow.
+    """
+    if sys.byteorder == "little":  # four times as fast as an array for the few numbers of a turn
+        return math.isfinite(sum(memoryview(data).cast("f")))
+    return bool(np.isfinite(np.frombuffer(data, dtype=records.FLOAT32)).all())
 
 
 def _check_columns(amend: records.Amend) -> None:
