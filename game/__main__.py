@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import signal
+
+if __name__ == "__main__":  # until there is something to end cleanly, Ctrl-C ends all at once and without a word
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
 import argparse
 import math
 import os
@@ -12,6 +17,8 @@ from typing import NoReturn
 
 from game.view import compare_front, replay_front
 from game.view.front import BAD_USE, GOOD, INTERRUPTED, USER_ERRORS, Settings, play
+
+SMALLEST, LARGEST = (640, 400), 8192  # pixels of a window
 
 
 class _Parser(argparse.ArgumentParser):
@@ -31,7 +38,8 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument(
         "--brain", metavar="POLICY", default=Settings.brain,
-        help="who plays: random, teacher, oracle, MODEL, MODEL:ADAPTER or a run folder (default: %(default)s)",
+        help="who plays: human (keyboard and mouse), random, teacher, oracle, MODEL, MODEL:ADAPTER or a run folder "
+        "(default: %(default)s)",
     )
     parser.add_argument("--scenario", metavar="NAME", default=Settings.scenario, help="default: %(default)s")
     parser.add_argument(
@@ -47,6 +55,11 @@ def _parser() -> argparse.ArgumentParser:
         "--deadline", metavar="SECONDS", type=_seconds, default=5.0,
         help="after so long without an answer a fallback acts, and is logged as one (default: %(default)g)",
     )
+    parser.add_argument(
+        "--size", metavar="WIDTHxHEIGHT", type=_size, default=Settings.size,
+        help="of the window at first, and of the picture (default: 1320x686)",
+    )
+    parser.add_argument("--sound", action="store_true", help="small sounds; without it no sound is opened")
     parser.add_argument("--headless", action="store_true", help="no window; needs --turns")
     parser.add_argument("--turns", metavar="N", type=_count, help="stop after N turns of the errand-runner")
     parser.add_argument("--screenshot", metavar="FILE.png", type=Path, help="write the last picture")
@@ -71,6 +84,16 @@ def _seconds(text: str) -> float:
     return value
 
 
+def _size(text: str) -> tuple[int, int]:
+    width, cross, height = text.partition("x")
+    if not (cross and width.isascii() and width.isdigit() and height.isascii() and height.isdigit()):
+        raise argparse.ArgumentTypeError(f"{text!r} is not of the form WIDTHxHEIGHT, as in 1920x1080")
+    size = int(width), int(height)
+    if not (SMALLEST[0] <= size[0] <= LARGEST and SMALLEST[1] <= size[1] <= LARGEST):
+        raise argparse.ArgumentTypeError(f"{text!r}: from {SMALLEST[0]}x{SMALLEST[1]} to {LARGEST}x{LARGEST} pixels")
+    return size
+
+
 def _count(text: str) -> int:
     if not (text.isascii() and text.isdigit() and int(text) > 0):
         raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 1")
@@ -88,8 +111,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     settings = Settings(
         brain=given.brain, scenario=given.scenario, options=dict(given.option), seed=given.seed,
         record=given.record, greedy=given.greedy, deadline_s=given.deadline, headless=given.headless,
-        turns=given.turns, screenshot=given.screenshot, json=given.json,
+        turns=given.turns, screenshot=given.screenshot, json=given.json, size=given.size, sound=given.sound,
     )  # fmt: skip
+    if signal.getsignal(signal.SIGINT) == signal.SIG_DFL:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         return play(settings)
     except USER_ERRORS as error:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Protocol
 
 from game.sim.cast import PLACES
@@ -127,6 +128,7 @@ def facts_of(session: Told, revealed: bool) -> Facts:
     )
 
 
+@lru_cache(maxsize=64)
 def describe(observation: str) -> tuple[str, tuple[str, ...], tuple[str, ...]]:
     """The request, what is seen and what is remembered, in sentences. Another scenario's text stays as it is."""
     try:

@@ -8,7 +8,7 @@ from game.sim.village_map import VillageMap
 from game.view.snapshot import Figure
 from recorder import Turn
 
-FAINTEST = 0.05  # likelihood from which a way is shown
+FAINTEST = 0.08  # likelihood from which a way is shown
 GO = "go to the "
 
 

@@ -181,7 +181,7 @@ class PlayShow:
         """The page of keys: the controls, and what the mouse does."""
         mouse = (
             ("1 … 9, 0", "your turn: choose from the list"),
-            ("↑ ↓, enter", "your turn: go through the list, choose"),
+            ("arrows, enter", "your turn: go through the list, choose"),
             ("click", "place, person or item: what can be done there"),
             ("esc", "close a menu or this page; else quit"),
         )

@@ -116,7 +116,7 @@ def _of_runner(turn: Turn, people: Snapshot) -> str:
 
 
 def _at(place: str, runner: Figure, people: Snapshot) -> str:
-    here = [figure.name for figure in people.figures[1:] if (figure.x, figure.y) == (runner.x, runner.y)]
+    here = [figure.name for figure in people.figures[1:] if abs(figure.x - runner.x) + abs(figure.y - runner.y) <= 2]
     if runner.carries == people.wanted:
         return f"{people.asker}! Your {people.wanted}!" if people.asker in here else f"Where is {people.asker}?"
     if (people.wanted, place) in people.lying:

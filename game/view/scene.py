@@ -98,7 +98,7 @@ class Scene:
                         continue
                     surface.blit(dot, (here.centerx - 2 + round((next_x - x) * step * here.width),
                                        here.centery + round((next_y - y) * step * here.height)))  # fmt: skip
-            if ghost.tiles:
+            if ghost.chosen and ghost.tiles:
                 goal = self.tile_rect(*ghost.tiles[-1])
                 pygame.draw.rect(surface, dot.get_at((1, 1)), goal.inflate(-2, -2), 1, border_radius=4)
 

@@ -18,7 +18,7 @@ SMOKE_S = 3.2
 PUFFS = 3
 CHIMNEYS = {"inn": (66, 2, "Mara"), "bakery": (51, 3, "Nell"), "forge": (12, 1, "")}  # pixels in the building, keeper
 DUCK_POND = (336, 290, 34, 10)  # the middle of their round, and how wide and high it is
-CAT_WALK = ((196, 236), (262, 236), (262, 258), (150, 258), (150, 236))  # corners of its round
+CAT_WALK = ((138, 230), (138, 262), (146, 274), (238, 274), (238, 262), (146, 262))  # corners of its round
 CAT_SPEED, CAT_REST_S = 14.0, 4.0
 
 

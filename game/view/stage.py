@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from game.view.daylight import clock_words
 from game.view.players import Player
@@ -164,9 +164,15 @@ class Stage:
         """What to draw now; None where the scenario is not played in the village."""
         session = self.session
         left = session.scenario.turn_cap - session.turn.turn
-        return moment_of(session.trace, self._at, session.turn, session.phase, self.time_s, left, session.ended)
+        moment = moment_of(session.trace, self._at, session.turn, session.phase, self.time_s, left, session.ended)
+        if moment is not None and moment.thinking and session.player.person:
+            return replace(moment, thinking=False, mark="question")
+        return moment
 
     def clock(self) -> str:
         """The hour in the village, as a clock shows it; "" outside of it."""
-        moment = self.moment()
-        return clock_words(moment.before.tick) if moment is not None else ""
+        trace = self.session.trace
+        if not trace:
+            return ""
+        shown = {THINKING: 0, PLAYED: int(self._at)}.get(self.session.phase, len(trace) - 1)
+        return clock_words(trace[min(shown, len(trace) - 1)].tick)

@@ -35,11 +35,16 @@ class Words:
             tile = scene.tile_rect(place.x, place.y)
             sign = self._sign(place.name)
             surface.blit(sign, sign.get_rect(midtop=_at(where, zoom, tile.centerx, tile.bottom)))
-        for figure in sorted(moment.before.figures, key=lambda figure: scene.spots[figure.name].y):
+        written: list[pygame.Rect] = []
+        for figure in sorted(moment.before.figures, key=lambda figure: scene.spots[figure.name].y, reverse=True):
             colour = GOLD if figure.name == RUNNER else GREEN if figure.name == moment.before.asker else INK
             name = self._name(figure.name, colour)
             spot = scene.spots[figure.name]
-            surface.blit(name, name.get_rect(midbottom=_at(where, zoom, spot.centerx, spot.bottom - HEAD + 1)))
+            label = name.get_rect(midbottom=_at(where, zoom, spot.centerx, spot.bottom - HEAD + 1))
+            while label.collidelist(written) >= 0:  # people stand close: their names one above the other
+                label.y -= label.height - 2
+            written.append(label)
+            surface.blit(name, label)
         return self._draw_bubbles(surface, where, zoom, scene.spots, moment)
 
     def _draw_bubbles(
@@ -72,7 +77,7 @@ class Words:
         if key not in self._kept:
             font = self._fonts.normal if paper == PAPER else self._fonts.small
             lines = [
-                font.render(line, True, DARK) for line in wrap(font, remark.words, self._fonts.px(BUBBLE_WIDTH), 4)
+                font.render(line, DARK) for line in wrap(font, remark.words, self._fonts.px(BUBBLE_WIDTH), 4)
             ]
             self._kept[key] = plate(lines, paper, DIM, pad=self._fonts.px(6 if paper == PAPER else 5))
         return self._kept[key]
@@ -86,7 +91,7 @@ class Words:
     def _sign(self, name: str) -> pygame.Surface:
         key = ("sign", name, SIGN)
         if key not in self._kept:
-            self._kept[key] = plate([self._fonts.small.render(name, True, INK)], SIGN, DARK, pad=self._fonts.px(4))
+            self._kept[key] = plate([self._fonts.small.render(name, INK)], SIGN, DARK, pad=self._fonts.px(4))
         return self._kept[key]
 
 

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import scenarios
 from game.view.journal import Journal
+from game.view.person import PERSON, Person
 from game.view.play_show import PlayShow
 from game.view.players import Player, make_player
 from game.view.roster import Roster
@@ -25,7 +26,7 @@ def make_session(
     traced: bool = True,
     player: Player | None = None,
 ) -> Session:
-    player = player or make_player(parse_policy(brain), FETCH)
+    player = player or (Person() if brain == PERSON else make_player(parse_policy(brain), FETCH))
     return Session(
         FETCH, options or {}, player, brain, journal=journal, greedy=greedy, deadline_s=deadline_s, traced=traced
     )
@@ -34,6 +35,8 @@ def make_session(
 def make_show(session: Session, turns: int | None = None) -> PlayShow:
     """The show of a session, as the game makes it."""
     roster = Roster(FETCH)
+    if isinstance(session.player, Person):
+        roster.person = session.player
     roster.add(session.deciding, session.player)
     return PlayShow(session, Stage(session, turns), roster)
 
