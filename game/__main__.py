@@ -17,8 +17,7 @@ from typing import NoReturn
 
 from game.view import compare_front, replay_front
 from game.view.front import BAD_USE, GOOD, INTERRUPTED, USER_ERRORS, Settings, play
-
-SMALLEST, LARGEST = (640, 400), 8192  # pixels of a window
+from game.view.saving import size_of
 
 
 class _Parser(argparse.ArgumentParser):
@@ -56,7 +55,7 @@ def _parser() -> argparse.ArgumentParser:
         help="after so long without an answer a fallback acts, and is logged as one (default: %(default)g)",
     )
     parser.add_argument(
-        "--size", metavar="WIDTHxHEIGHT", type=_size, default=Settings.size,
+        "--size", metavar="WIDTHxHEIGHT", type=size_of, default=Settings.size,
         help="of the window at first, and of the picture (default: 1320x686)",
     )
     parser.add_argument("--sound", action="store_true", help="small sounds; without it no sound is opened")
@@ -84,16 +83,6 @@ def _seconds(text: str) -> float:
     return value
 
 
-def _size(text: str) -> tuple[int, int]:
-    width, cross, height = text.partition("x")
-    if not (cross and width.isascii() and width.isdigit() and height.isascii() and height.isdigit()):
-        raise argparse.ArgumentTypeError(f"{text!r} is not of the form WIDTHxHEIGHT, as in 1920x1080")
-    size = int(width), int(height)
-    if not (SMALLEST[0] <= size[0] <= LARGEST and SMALLEST[1] <= size[1] <= LARGEST):
-        raise argparse.ArgumentTypeError(f"{text!r}: from {SMALLEST[0]}x{SMALLEST[1]} to {LARGEST}x{LARGEST} pixels")
-    return size
-
-
 def _count(text: str) -> int:
     if not (text.isascii() and text.isdigit() and int(text) > 0):
         raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 1")
@@ -102,6 +91,8 @@ def _count(text: str) -> int:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Does as the command line says and returns the exit code."""
+    if signal.getsignal(signal.SIGINT) == signal.SIG_DFL:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     words = list(sys.argv[1:] if arguments is None else arguments)
     if words[:1] == ["replay"]:
         return replay_front.main(words[1:])
@@ -113,8 +104,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         record=given.record, greedy=given.greedy, deadline_s=given.deadline, headless=given.headless,
         turns=given.turns, screenshot=given.screenshot, json=given.json, size=given.size, sound=given.sound,
     )  # fmt: skip
-    if signal.getsignal(signal.SIGINT) == signal.SIG_DFL:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         return play(settings)
     except USER_ERRORS as error:

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -20,6 +21,9 @@ from game.view.saving import FAILED, GOOD, PICTURE, check_target, prepare_pygame
 from game.view.session import OVER, Session
 from game.view.stage import Stage
 from scenarios.contract import Scenario, check_seed
+
+if TYPE_CHECKING:
+    from game.view.sound import Sounds
 
 __all__ = ["BAD_USE", "FAILED", "GOOD", "INTERRUPTED", "USER_ERRORS", "BadUse", "Reporter", "Settings", "play"]
 
@@ -50,6 +54,8 @@ def play(settings: Settings) -> int:
     """Plays, and returns the exit code. Raises one of USER_ERRORS for what can't be had."""
     if settings.headless and settings.turns is None:
         raise BadUse("--headless needs an end: give --turns N")
+    if settings.headless and settings.sound:
+        raise BadUse("--sound needs a window: leave --headless or --sound out")
     if settings.headless and settings.brain == PERSON:
         raise BadUse("--brain human needs a window: leave --headless out, or let a policy play")
     scenario = scenarios.get(settings.scenario)
@@ -125,7 +131,7 @@ def _play_window(session: Session, stage: Stage, roster: Roster, settings: Setti
     from game.view.play_show import PlayShow
     from game.view.window import Window
 
-    show = PlayShow(session, stage, roster, settings.size)
+    show = PlayShow(session, stage, roster, settings.size, _sounds() if settings.sound else None)
     try:
         window = Window(show, reporter.report)
     except pygame.error as error:
@@ -137,6 +143,19 @@ def _play_window(session: Session, stage: Stage, roster: Roster, settings: Setti
         return save_picture(settings.screenshot, lambda: show.picture.draw(show.view()))
     finally:
         window.close()
+        if show.sounds is not None:
+            show.sounds.close()
+
+
+def _sounds() -> Sounds:
+    import pygame
+
+    from game.view.sound import Sounds
+
+    try:
+        return Sounds()
+    except pygame.error as error:
+        raise BadUse(f"no sound can be opened ({error}); play without --sound") from error
 
 
 class Reporter:

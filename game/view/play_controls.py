@@ -8,6 +8,7 @@ import pygame
 
 from game.view.session import Session
 from game.view.show import Control
+from game.view.sound import Sounds
 from game.view.stage import Stage
 
 
@@ -16,6 +17,8 @@ class Playing(Protocol):
 
     session: Session
     stage: Stage
+
+    sounds: Sounds | None
 
     def take_over(self) -> None: ...
 
@@ -27,6 +30,8 @@ class Playing(Protocol):
 def play_controls(show: Playing) -> tuple[Control, ...]:
     """The table."""
     stage = show.stage
+    sound = show.sounds
+    loud = () if sound is None else (Control((pygame.K_m,), "m", "sounds off, and on", sound.toggle),)
     return (
         Control((pygame.K_SPACE,), "space", "stop the village, and let it go on", stage.pause, "pause"),
         Control((pygame.K_n,), "n", "play one turn, then stop", stage.step, "one turn"),
@@ -44,6 +49,7 @@ def play_controls(show: Playing) -> tuple[Control, ...]:
             (pygame.K_TAB, pygame.K_RIGHT), "tab", "the next seed", lambda: stage.start(show.session.next_seed()),
             "next",
         ),
+        *loud,
         Control((pygame.K_h, pygame.K_QUESTION, pygame.K_SLASH, pygame.K_F1), "h", "this page", show.toggle_help,
                 "help"),
     )  # fmt: skip

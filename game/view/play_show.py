@@ -16,8 +16,9 @@ from game.view.person import PERSON
 from game.view.picture import Picture, View, view_of
 from game.view.play_controls import play_controls
 from game.view.roster import Roster
-from game.view.session import THINKING, Session
+from game.view.session import PLAYED, THINKING, Session
 from game.view.show import Point, keys_line
+from game.view.sound import OUTCOMES, Sounds
 from game.view.stage import Stage
 from game.view.targets import place_of, target_at
 
@@ -32,7 +33,12 @@ class PlayShow:
     """Satisfies `show.Show`. What it holds beside session and stage is what is open on the screen."""
 
     def __init__(
-        self, session: Session, stage: Stage, roster: Roster, size: tuple[int, int] = FIRST_SIZE
+        self,
+        session: Session,
+        stage: Stage,
+        roster: Roster,
+        size: tuple[int, int] = FIRST_SIZE,
+        sounds: Sounds | None = None,
     ) -> None:
         """`size` is that of the window at first. Raises MapError where map or sprites can't be read."""
         self.session = session
@@ -40,6 +46,7 @@ class PlayShow:
         self.roster = roster
         self.picture = Picture(size)
         self._first_size = size
+        self.sounds = sounds
         self.controls = play_controls(self)
         self.help = False
         self.menu: Menu | None = None
@@ -66,12 +73,27 @@ class PlayShow:
         self.menu = None
 
     def advance(self, seconds: float) -> None:
+        told, tick = self.stage.revealed, self.stage.tick
         self.stage.advance(seconds)
+        if self.sounds is not None:
+            self._sound(told, tick)
         turn = (self.session.begin.episode, self.session.turn.turn)
         if turn != self._turn or self.session.phase != THINKING:
             self._turn, self._pointed = turn, ""
             if self._phrases:
                 self.close_menu()
+
+    def _sound(self, told: bool, tick: int) -> None:
+        """A step at every other tick, a tune for an outcome that is shown from now on."""
+        assert self.sounds is not None
+        session, stage = self.session, self.stage
+        if session.phase == PLAYED and stage.revealed and not told:
+            lost = session.ended not in (None, "success")
+            tune = "failed" if lost else OUTCOMES.get(session.turn.outcome_kind, "")
+            if tune:
+                self.sounds.play(tune)
+        elif session.phase == PLAYED and stage.tick != tick and stage.tick % 2:
+            self.sounds.play("step")
 
     def draw(self, p99_ms: float) -> pygame.Surface:
         return self.picture.draw(self.view(p99_ms))

@@ -68,7 +68,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "--save", metavar="FILE", type=Path, help="write it all as a film, without a window: .webp, .png (APNG) or .gif"
     )
     parser.add_argument("--speed", type=int, choices=SPEEDS, help="default: 1 in the window, 4 in a film")
-    parser.add_argument("--size", metavar="WxH", type=_size, help="of the picture or the window, in pixels")
+    parser.add_argument("--size", metavar="WxH", type=size_of, help="of the picture or the window, in pixels")
 
 
 def check_options(given: argparse.Namespace) -> None:
@@ -105,7 +105,8 @@ def _failed(path: Path, error: Exception) -> int:
     return FAILED
 
 
-def _size(text: str) -> tuple[int, int]:
+def size_of(text: str) -> tuple[int, int]:
+    """"1320x686" as two numbers of pixels. Raises ArgumentTypeError for what is none, or too small or big."""
     numbers = text.lower().split("x")
     if len(numbers) != 2 or not all(part.isascii() and part.isdigit() for part in numbers):
         raise argparse.ArgumentTypeError(f"{text!r} is not of the form WIDTHxHEIGHT, as in 1320x686")

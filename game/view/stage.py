@@ -95,6 +95,11 @@ class Stage:
         session = self.session
         return session.phase == OVER or (session.phase == PLAYED and self._at >= len(session.trace) - 1)
 
+    @property
+    def tick(self) -> int:
+        """How many ticks of the turn are shown."""
+        return int(self._at)
+
     def advance(self, seconds: float) -> None:
         """One frame of so many seconds: looks for an answer, and goes on unless paused."""
         self.time_s += seconds

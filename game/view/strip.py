@@ -31,7 +31,7 @@ class Strip:
         left, right = room.left + px(SIDE), room.right - px(SIDE)
         y = room.top + px(8)
         done = facts.turn_cap - facts.turns_left
-        count = fonts.small.render(f"turn {done} of {facts.turn_cap}", True, DIM)
+        count = fonts.small.render(f"turn {done} of {facts.turn_cap}", DIM)
         surface.blit(count, (right - count.get_width(), y))
         name = fit(fonts.small, policy, right - left - count.get_width() - px(10), middle=True)
         write(surface, fonts.small, name, (left, y), GOLD)
@@ -107,7 +107,7 @@ def verdict(fonts: Fonts, facts: Facts) -> pygame.Surface | None:
         return None
     turns = facts.turn_cap - facts.turns_left
     words = f"delivered in {turns} turns" if facts.good else "not delivered"
-    label = fonts.large.render(words, True, DARK)
+    label = fonts.large.render(words, DARK)
     plate = pygame.Surface((label.get_width() + 2 * fonts.px(10), label.get_height() + fonts.px(8)))
     plate.fill(GREEN if facts.good else RED)
     plate.blit(label, (fonts.px(10), fonts.px(4)))

@@ -25,7 +25,7 @@ def target_at(picture: Picture, moment: Moment, at: tuple[int, int]) -> Target |
     near = [
         (math.hypot(body.centerx - x, body.centery - y), figure.name != RUNNER, figure.name, figure)
         for figure in moment.before.figures
-        if (body := _body(scene.spots[figure.name])).collidepoint(x, y)
+        if figure.name in scene.spots and (body := _body(scene.spots[figure.name])).collidepoint(x, y)
     ]
     if near:
         figure = min(near)[3]

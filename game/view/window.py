@@ -13,7 +13,7 @@ from game.view.show import Show
 
 FRAMES_PER_S = 60
 LONGEST_FRAME_S = 0.1  # after a hiccup the picture goes on from where it was
-SMALLEST = (480, 320)
+TYPED = {"+": pygame.K_PLUS, "-": pygame.K_MINUS, "?": pygame.K_QUESTION}
 
 
 class Window:
@@ -94,7 +94,7 @@ class Window:
         if event.key == pygame.K_ESCAPE:
             self.open = False
             return
-        typed = {"+": pygame.K_PLUS, "-": pygame.K_MINUS, "?": pygame.K_QUESTION}.get(event.unicode, event.key)
-        control = next((c for c in self.show.controls if event.key in c.keys or typed in c.keys), None)
+        typed = TYPED.get(event.unicode, event.key)  # where a sign is on the keyboard differs from land to land
+        control = next((control for control in self.show.controls if typed in control.keys), None)
         if control is not None:
             control.act()

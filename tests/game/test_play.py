@@ -7,14 +7,17 @@ import itertools
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import numpy as np
 import pygame
 import pytest
 
+from game.sim.observation import OUTCOME_KINDS
 from game.view.intents import Target, intents
 from game.view.journal import Journal
 from game.view.person import PERSON
 from game.view.play_show import PlayShow
 from game.view.session import OVER, PLAYED, THINKING
+from game.view.sound import OUTCOMES, TUNES, Sounds, samples
 from game.view.window import Window
 from recorder import Episode, Reader
 from recorder.__main__ import main as recorder_main
@@ -44,15 +47,15 @@ class Table:
     def press(self, *keys: int) -> None:
         for key in keys:
             pygame.event.post(pygame.event.Event(pygame.KEYDOWN, key=key, unicode="", mod=0))
-        self.frames(1)
+        self.window.frame(0)
 
     def point(self, at: tuple[int, int]) -> None:
         pygame.event.post(pygame.event.Event(pygame.MOUSEMOTION, pos=at, rel=(0, 0), buttons=(0, 0, 0)))
-        self.frames(1)
+        self.window.frame(0)
 
     def click(self, at: tuple[int, int]) -> None:
         pygame.event.post(pygame.event.Event(pygame.MOUSEBUTTONDOWN, pos=at, button=1))
-        self.frames(1)
+        self.window.frame(0)
 
     def frames(self, count: int) -> None:
         for _ in range(count):
@@ -272,7 +275,7 @@ def test_a_brain_that_is_not_there_is_said_and_nothing_is_lost(
 def test_help_shows_every_control_and_goes_away(seat: Callable[..., Table]) -> None:
     table = seat("teacher")
     pygame.event.post(pygame.event.Event(pygame.KEYDOWN, key=pygame.K_MINUS, unicode="?", mod=0))
-    table.frames(1)
+    table.window.frame(0)
     lines = table.show.view().help
     assert {control.shown for control in table.show.controls} <= {key for key, _ in lines}
     keys = list(itertools.chain.from_iterable(control.keys for control in table.show.controls))
@@ -308,3 +311,30 @@ def test_a_resize_in_the_middle_of_a_choice_loses_nothing(seat: Callable[..., Ta
     table.click(table.line("go to the dock"))
     table.until(lambda: table.session.turns_played == 1)
     assert table.session.turn.executed == "go to the dock"
+
+
+def test_sounds_follow_what_is_shown_and_only_on_request(
+    seat: Callable[..., Table], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SDL_AUDIODRIVER", "dummy")
+    table = seat("oracle", seed=3)
+    assert pygame.mixer.get_init() is None and "m" not in {control.shown for control in table.show.controls}
+    sounds = Sounds()
+    loud = PlayShow(table.session, table.show.stage, table.show.roster, sounds=sounds)
+    table.show = table.window.show = loud  # type: ignore[assignment]
+    table.until(lambda: "delivered" in sounds.played)
+    assert {"step", "taken"} <= set(sounds.played) and set(sounds.played) <= set(TUNES)
+    before = list(sounds.played)
+    table.press(pygame.K_m)
+    table.until(lambda: table.session.seed == 4 and table.session.turns_played > len(before))
+    assert sounds.played == before, "off is off"
+    sounds.close()
+    assert pygame.mixer.get_init() is None
+
+
+def test_every_outcome_has_a_tune_that_can_be_heard() -> None:
+    for tune in TUNES.values():
+        wave = samples(tune)
+        assert wave.dtype == np.int16 and 2000 < abs(wave).max() < 12_000 and len(wave) > 100
+    assert set(OUTCOMES.values()) | {"step", "failed"} == set(TUNES)
+    assert set(OUTCOMES) <= set(OUTCOME_KINDS)
