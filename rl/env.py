@@ -35,6 +35,7 @@ from gymnasium.spaces import Text
 import scenarios
 from scenarios import ScenarioError
 
+ENV_ID = "Errand-v0"  # takes any scenario, a "module:Class" too
 TURN_CAP = "turn_cap"  # the word by which a scenario says that its turns are used up
 MAX_OBSERVATION = 2000  # characters
 MAX_ACTION = 200  # characters
@@ -166,7 +167,7 @@ def _whole(seed: Any) -> int:
 
 
 def _register() -> None:
-    ids: dict[str, dict[str, str]] = {"Errand-v0": {}}
+    ids: dict[str, dict[str, str]] = {ENV_ID: {}}
     ids |= {f"Errand/{name}-v0": {"scenario": name} for name in scenarios.names()}
     for env_id, fixed in ids.items():
         if env_id not in registry:

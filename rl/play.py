@@ -3,8 +3,8 @@
 The cheapest way to see that an environment yields what training needs: rewards that differ within a group, turns in
 which something was sampled, prompts that are not too long. Each group's episodes start from one state, as in training.
 
-A turn is trainable when a model sampled it among two or more legal actions, and its group is not dead (`rl.credit`): a
-dead group's episodes all earned the same, and teach nothing. With `--group-size 1` there is no group to compare with,
+A turn is trainable when a model sampled it among two or more legal actions, or wrote a free text to its end, and its
+group is not dead (`rl.credit`): a dead group's episodes all earned the same, and teach nothing. With `--group-size 1` there is no group to compare with,
 and only the sampling counts. Tokens are those of prompts (without the static prefix, which is computed once) and of
 what was sampled.
 """
@@ -25,7 +25,7 @@ from rich.table import Table
 
 import scenarios
 from npc.errors import NpcError
-from recorder import RecorderError
+from recorder import RecorderError, Turn
 from rl.checkpoints import CheckpointError
 from rl.command import INTERRUPTED, CommandError, Parser, fail, options_from
 from rl.config import ConfigError
@@ -67,7 +67,14 @@ def trainable(group: Sequence[Episode]) -> list[int]:
     """For each episode of a group, how many of its turns could be learned from."""
     if any(e.ended == FAILED for e in group) or (len(group) > 1 and dead(np.array([e.reward for e in group]))):
         return [0] * len(group)
-    return [sum(bool(turn.sampled_ids) and len(turn.legal) > 1 for turn in episode.turns) for episode in group]
+    return [sum(_sampled(turn) for turn in episode.turns) for episode in group]
+
+
+def _sampled(turn: Turn) -> bool:
+    """Whether a model chose here: among several phrases, or, where nothing is listed, a text that was not cut off."""
+    if not turn.sampled_ids:
+        return False
+    return len(turn.legal) > 1 if turn.legal else turn.policy_note != "truncated"
 
 
 def counted(episodes: Sequence[Episode]) -> list[dict[str, Any]]:

@@ -97,6 +97,11 @@ class Scenario(ABC):
     def observation(self, state: Any) -> str:
         """The per-turn text: all that the policy is given besides the prefix and the legal phrases."""
 
+    def retell(self, observation: str) -> str:
+        """The observation, read into what it says and written again; equal to it (checks see to that). A scenario
+        that reads its own observations, as a teacher mostly does, gives its reader here."""
+        return observation
+
     def credit_key(self, observation: str) -> tuple[str, ...]:
         """The stage that an observation shows, from coarse to fine, for credit by stage. Without one, all are alike."""
         return ()

@@ -21,6 +21,7 @@ Options
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping
 from functools import cached_property
 from typing import Any
@@ -78,7 +79,7 @@ class Sudoku(PlainScenario):
 
     @cached_property
     def source_hash(self) -> str:
-        return hash_source(rules, type(self))
+        return hash_source(rules, sys.modules[__name__])
 
     def build(self, seed: int, options: Mapping[str, str] | None = None) -> Tablet:
         check_seed(seed)
@@ -88,14 +89,10 @@ class Sudoku(PlainScenario):
         return Tablet(seed, size, chosen["marks"] == "yes", given, solution, given)
 
     def observation(self, state: Tablet) -> str:
-        size, cells = state.size, state.cells
-        rows = (" ".join(map(str, cells[at : at + size])) for at in range(0, size * size, size))
-        words = [FAILED] if state.wrong else []
-        words += ["board", " then ".join(rows)]
-        if state.marks and not state.wrong:
-            masks = rules.masks(cells)
-            words += [put(cell, size, *rules.digits(masks[cell])) for cell, digit in enumerate(cells) if not digit]
-        return " ".join(words)
+        return text_of(state.cells, state.marks, state.wrong)
+
+    def retell(self, observation: str) -> str:
+        return text_of(parse(observation), " put " in observation, observation.startswith(FAILED))
 
     def credit_key(self, observation: str) -> tuple[str, ...]:
         return (str(parse(observation).count(0)),)
@@ -145,6 +142,18 @@ class Sudoku(PlainScenario):
             cell = min((c for c, digit in enumerate(grid) if not digit), key=lambda c: (masks[c].bit_count(), c))
             found = cell, rules.digits(masks[cell])[0]
         return put(found[0], size, found[1]), memory
+
+
+def text_of(cells: Grid, marks: bool, wrong: bool) -> str:
+    """The observation: the tablet, and the marks of its empty fields while there is something to put."""
+    size = rules.size_of(cells)
+    rows = (" ".join(map(str, cells[at : at + size])) for at in range(0, size * size, size))
+    words = [FAILED] if wrong else []
+    words += ["board", " then ".join(rows)]
+    if marks and not wrong:
+        allowed = rules.masks(cells)
+        words += [put(cell, size, *rules.digits(allowed[cell])) for cell, digit in enumerate(cells) if not digit]
+    return " ".join(words)
 
 
 def put(cell: int, size: int, *digits: int) -> str:

@@ -11,7 +11,7 @@ What goes wrong
     moved any more, the game is over.
 Reward
     `tile`: log2 of the best rune over log2 of the target, 0 to 1. It is paid as it grows, what the slab starts with on
-    the first turn, so that an episode's sum says how far it came.
+    the first move, so that an episode's sum says how far it came.
 Ending
     "success" when a rune reaches the target, "stuck" when nothing moves, "turn_cap" after 2000 turns (the slab is
     stuck or solved long before, unless turns go by with illegal proposals).
@@ -47,6 +47,7 @@ class Slab(msgspec.Struct):
     seed: int
     target: int  # a rank
     cells: Board
+    paid: int = 0  # the rank that the reward term has paid for
     turn: int = 0
 
 
@@ -73,34 +74,35 @@ class Tile2048(PlainScenario):
         check_seed(seed)
         target = int(self.resolve_options(options)["target"]).bit_length() - 1
         cells: Board = (0,) * SIDE * SIDE
-        for first in (-2, -1):
+        for first in (-1, 0):
             cells = spawn(cells, seed, first)
         return Slab(seed, target, cells)
 
     def observation(self, state: Slab) -> str:
-        runes = [str(2**rank) if rank else "0" for rank in state.cells]
-        rows = (" ".join(["row", *runes[at : at + SIDE]]) for at in range(0, SIDE * SIDE, SIDE))
-        return f"target {2**state.target} {' '.join(rows)}"
+        return text_of(state.target, state.cells)
+
+    def retell(self, observation: str) -> str:
+        target, cells = parse(observation)
+        return text_of(target, cells)
 
     def credit_key(self, observation: str) -> tuple[str, ...]:
         """How good the slab looks: what a move does to that shows at once, what it does to the best rune much later."""
-        look = looks(parse(observation))
+        look = looks(parse(observation)[1])
         return (str((isqrt(abs(look)) if look > 0 else -isqrt(-look)) // 4),)
 
     def legal(self, state: Slab) -> tuple[str, ...]:
         return () if max(state.cells) >= state.target else legal_moves(state.cells)
 
     def apply(self, state: Slab, phrase: str, on_tick: Callable[[Any], None] | None = None) -> Outcome:
-        before = worth(state) if state.turn else 0.0
-        done = phrase in self.legal(state)
-        if done:
-            state.cells = spawn(slide(state.cells, phrase), state.seed, state.turn)
         state.turn += 1
-        terms = {"tile": worth(state) - before}
+        if phrase not in self.legal(state):
+            return self.illegal(state, phrase, {})
+        state.cells = spawn(slide(state.cells, phrase), state.seed, state.turn)
+        reached = min(max(state.cells), state.target)
+        terms = {"tile": (reached - state.paid) / state.target}
+        state.paid = reached
         if on_tick is not None:
             on_tick(state)
-        if not done:
-            return self.illegal(state, phrase, terms)
         text = f"the best rune is {2 ** max(state.cells)}, {state.cells.count(0)} fields are empty"
         return Outcome("moved", text, 1, terms, self.ended(state))
 
@@ -118,13 +120,8 @@ class Tile2048(PlainScenario):
 
     def teacher(self, memory: Any, observation: str) -> tuple[str, Any]:
         """The move after which the slab looks best."""
-        cells = parse(observation)
+        _, cells = parse(observation)
         return max(legal_moves(cells), key=lambda move: looks(slide(cells, move))), memory
-
-
-def worth(state: Slab) -> float:
-    """What the reward term has paid in all."""
-    return min(1.0, max(state.cells) / state.target)
 
 
 @cache
@@ -169,12 +166,20 @@ def spawn(cells: Board, seed: int, turn: int) -> Board:
     return (*cells[:at], rank, *cells[at + 1 :])
 
 
-def parse(observation: str) -> Board:
-    """The slab that an observation shows. Raises ScenarioError where it shows none."""
-    words = [word for word in observation.split(" ")[2:] if word != "row"]
-    if len(words) != SIDE * SIDE or not all(word.isdigit() for word in words):
+def text_of(target: int, cells: Board) -> str:
+    """The observation; `target` is a rank."""
+    runes = [str(2**rank) if rank else "0" for rank in cells]
+    rows = (" ".join(["row", *runes[at : at + SIDE]]) for at in range(0, SIDE * SIDE, SIDE))
+    return f"target {2**target} {' '.join(rows)}"
+
+
+def parse(observation: str) -> tuple[int, Board]:
+    """(target as a rank, slab) that an observation shows. Raises ScenarioError where it shows none."""
+    words = [word for word in observation.split(" ") if word not in ("row", "target")]
+    if len(words) != 1 + SIDE * SIDE or not all(word.isdigit() for word in words):
         raise ScenarioError(f"tile_2048: not an observation: {observation[:80]!r}")
-    return tuple(max(0, int(word).bit_length() - 1) for word in words)
+    target, *cells = (max(0, int(word).bit_length() - 1) for word in words)
+    return target, tuple(cells)
 
 
 @lru_cache(maxsize=1 << 16)
@@ -198,7 +203,8 @@ def looks(cells: Board) -> int:
 
 def best_move(state: Slab, depth: int) -> str:
     """The first of `depth` moves that lead to the best-looking slab, knowing where new runes appear."""
-    return max(legal_moves(state.cells), key=lambda move: _ahead(slide(state.cells, move), state, state.turn, depth))
+    turn = state.turn + 1
+    return max(legal_moves(state.cells), key=lambda move: _ahead(slide(state.cells, move), state, turn, depth))
 
 
 def _ahead(slid: Board, state: Slab, turn: int, depth: int) -> int:
@@ -209,4 +215,4 @@ def _ahead(slid: Board, state: Slab, turn: int, depth: int) -> int:
     cells = spawn(slid, state.seed, turn)
     after = (slide(cells, move) for move in MOVES)
     found = [_ahead(board, state, turn + 1, depth - 1) for board in after if board != cells]
-    return max(found, default=-1_000_000 + turn - state.turn)
+    return max(found, default=turn - 1_000_000)

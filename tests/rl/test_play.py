@@ -31,7 +31,8 @@ def test_every_scenario_can_be_played_by_a_model(name: str, tiny: str, capsys: p
     for one in found["episodes"]:
         assert low - 1e-9 <= one["reward"] <= top + 1e-9
         assert one["reward"] == pytest.approx(sum(one["terms"].values()))
-        assert 0 < one["trainable_turns"] <= one["turns"] <= scenario.turn_cap
+        assert one["trainable_turns"] <= one["turns"] <= scenario.turn_cap
+        assert one["trainable_turns"] or scenario.free_text  # a text that was cut off trains nothing
         assert one["prompt_tokens"] > one["sampled_tokens"] > 0 and not one["error"]
 
 
@@ -74,6 +75,9 @@ def test_a_turn_without_a_choice_trains_nothing() -> None:
     assert trainable([episode]) == [8]
     episode.turns[0] = replace(episode.turns[0], legal=episode.turns[0].legal[:1])
     assert trainable([episode]) == [7]
+    episode.turns[1] = replace(episode.turns[1], legal=[])  # a free text, and one that was cut off
+    episode.turns[2] = replace(episode.turns[2], legal=[], policy_note="truncated")
+    assert trainable([episode]) == [6]
 
 
 def test_episodes_are_kept_in_a_log_and_a_log_that_is_there_is_left_alone(

@@ -17,7 +17,7 @@ OTHER_MOVES = {"up": OtherBoard.UP, "down": OtherBoard.DOWN, "left": OtherBoard.
 def slab(*rows: str, target: int = 8) -> Slab:
     """A slab from rows of runes ("2 0 4 0")."""
     cells = tuple(int(word).bit_length() - 1 if word != "0" else 0 for row in rows for word in row.split())
-    return Slab(seed=1, target=target, cells=cells, turn=5)
+    return Slab(seed=1, target=target, cells=cells, paid=max(cells), turn=5)
 
 
 @pytest.mark.parametrize(
@@ -110,7 +110,7 @@ def test_a_move_that_changes_nothing_is_not_legal_and_uses_up_the_turn() -> None
     assert GAME.legal(state) == ("down", "right")
     before = state.cells
     outcome = GAME.apply(state, "left")
-    assert (outcome.kind, outcome.terms, state.cells, state.turn) == ("illegal", {"tile": 0.0}, before, 6)
+    assert (outcome.kind, outcome.terms, state.cells, state.turn) == ("illegal", {}, before, 6)
 
 
 def test_the_game_is_over_when_nothing_moves() -> None:
@@ -146,7 +146,7 @@ def test_the_text_says_the_slab_and_reads_back() -> None:
     state = slab("2 0 4 0", "0 0 0 0", "1024 0 0 0", "0 0 0 128")
     text = "target 256 row 2 0 4 0 row 0 0 0 0 row 1024 0 0 0 row 0 0 0 128"
     assert GAME.observation(state) == text
-    assert parse(text) == state.cells
+    assert parse(text) == (8, state.cells)
     with pytest.raises(ScenarioError, match="not an observation"):
         parse("target 256 row 2 0 4")
 
