@@ -4,9 +4,9 @@ The cheapest way to see that an environment yields what training needs: rewards 
 which something was sampled, prompts that are not too long. Each group's episodes start from one state, as in training.
 
 A turn is trainable when a model sampled it among two or more legal actions, or wrote a free text to its end, and its
-group is not dead (`rl.credit`): a dead group's episodes all earned the same, and teach nothing. With `--group-size 1` there is no group to compare with,
-and only the sampling counts. Tokens are those of prompts (without the static prefix, which is computed once) and of
-what was sampled.
+group is not dead (`rl.credit`): a dead group's episodes all earned the same, and teach nothing. With `--group-size 1`
+there is no group to compare with, and only the sampling counts. Tokens are those of prompts (without the static prefix,
+which is computed once) and of what was sampled.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from rl.credit import dead
 from rl.evaluate import tau_of
 from rl.logbook import Author, Logbook
 from rl.policies import ModelPolicy, Policy, PolicyNameError, make_policy, parse_policy
-from rl.rollout import FAILED, Episode, Plan, play
+from rl.rollout import FAILED, TRUNCATED, Episode, Plan, play
 from scenarios.contract import Scenario, ScenarioError, check_seed
 
 
@@ -74,7 +74,7 @@ def _sampled(turn: Turn) -> bool:
     """Whether a model chose here: among several phrases, or, where nothing is listed, a text that was not cut off."""
     if not turn.sampled_ids:
         return False
-    return len(turn.legal) > 1 if turn.legal else turn.policy_note != "truncated"
+    return len(turn.legal) > 1 if turn.legal else turn.policy_note != TRUNCATED
 
 
 def counted(episodes: Sequence[Episode]) -> list[dict[str, Any]]:

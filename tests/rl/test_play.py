@@ -33,7 +33,7 @@ def test_every_scenario_can_be_played_by_a_model(name: str, tiny: str, capsys: p
         assert one["reward"] == pytest.approx(sum(one["terms"].values()))
         assert one["trainable_turns"] <= one["turns"] <= scenario.turn_cap
         assert one["trainable_turns"] or scenario.free_text  # a text that was cut off trains nothing
-        assert one["prompt_tokens"] > one["sampled_tokens"] > 0 and not one["error"]
+        assert one["prompt_tokens"] > 0 < one["sampled_tokens"] and not one["error"]
 
 
 def test_a_group_starts_from_one_seed_and_a_dead_one_has_nothing_to_train_on(
