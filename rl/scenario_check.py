@@ -29,7 +29,8 @@ def environment(scenario: Scenario, options: dict[str, str]) -> Finding:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error")
-            env: Any = gymnasium.make(ENV_ID, scenario=scenario.name, **options).unwrapped
+            settings: dict[str, Any] = {"scenario": scenario.name, **options}
+            env: Any = gymnasium.make(ENV_ID, **settings).unwrapped
             check_env(env)
             _, info = env.reset(seed=scenario.splits["validation"][0])
             dice, over, turns = random.Random(0), False, 0
