@@ -21,67 +21,9 @@ from rl.command import INTERRUPTED, CommandError, Parser, fail, options_from
 from rl.config import ConfigError, with_settings
 from rl.files import CheckpointError, is_run, read_run, write_through
 from rl.tree import WEIGHTS, Branch, Tree, branch_of
+from rl.tree_view import drawn, facts_of
 
 BEST = "best"
-
-
-def facts_of(tree: Tree) -> dict[str, Any]:
-    """The whole tree as plain values: the nodes in the order of their updates, and who is what."""
-    head, best, scores = tree.head(), tree.best(), tree.scores()
-    nodes = []
-    for name in tree.names():
-        facts = tree.read(name)
-        metrics = facts.get("metrics") or {}
-        nodes.append({
-            "node": name, "update": facts["update"], "parent": facts.get("parent"), "branch": branch_of(name),
-            "episodes": facts.get("episodes", 0), "success": metrics.get("success"), "kl": metrics.get("kl"),
-            "entropy": metrics.get("entropy"), "validation": scores.get(name), "head": name == head,
-            "best": name == best, "pruned": bool(facts.get("pruned")),
-        })  # fmt: skip
-    branches = [{"branch": one.branch, "from": one.start, "settings": one.settings} for one in tree.branches()]
-    return {"head": head, "head_by_hand": tree.head_by_hand(), "best": best, "goes_on_from": tree.tip(),
-            "nodes": nodes, "branches": branches}  # fmt: skip
-
-
-def drawn(found: dict[str, Any]) -> list[str]:
-    """The tree as lines for people: a branch is set in under the node that it left."""
-    children: dict[str | None, list[dict[str, Any]]] = {}
-    for node in found["nodes"]:
-        children.setdefault(node["parent"], []).append(node)
-    lines: list[str] = []
-
-    def follow(node: dict[str, Any], depth: int) -> None:
-        while True:
-            lines.append("  " * depth + _told(node, found["goes_on_from"]))
-            further = children.get(node["node"], [])
-            same = next((child for child in further if child["branch"] == node["branch"]), None)
-            for child in further:
-                if child is not same:
-                    lines.append("  " * depth + f"└ branch {child['branch']}")
-                    follow(child, depth + 1)
-            if same is None:
-                return
-            node = same
-
-    known = {node["node"] for node in found["nodes"]}
-    for parent, nodes in children.items():
-        if parent not in known:
-            for node in nodes:
-                follow(node, 0)
-    return lines
-
-
-def _told(node: dict[str, Any], tip: str | None) -> str:
-    words = [f"{node['node']:<9}"]
-    if node["validation"] is not None:
-        words.append(f"validation {100 * node['validation']:.1f} %")
-    if node["success"] is not None:
-        words.append(f"training {100 * node['success']:.1f} %")
-    words += [f"{name} {node[name]:.4f}" for name in ("kl", "entropy") if node[name] is not None]
-    marks = [word for word in ("head", "best", "pruned") if node[word]]
-    if node["node"] == tip:
-        marks.append("training goes on from here")
-    return "  ".join([*words, f"[{', '.join(marks)}]"] if marks else words).rstrip()
 
 
 def branch(run: Path, tree: Tree, node: str, pairs: Sequence[str]) -> Branch:

@@ -47,7 +47,7 @@ def train_command(config: TrainConfig, out: str = "runs/again") -> str:
     return shlex.join([*words, "--out", out])
 
 
-def machine(run: Run) -> list[tuple[str, str]]:
+def machine_facts(run: Run) -> list[tuple[str, str]]:
     """(name, value): what the run itself noted, and, apart from it, where this is asked."""
     facts = []
     if run.header is not None:

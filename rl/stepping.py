@@ -1,4 +1,4 @@
-"""Episodes to step through on a page: the village drawn turn by turn, or, for what isn't played there, its observations.
+"""Episodes to step through on a page: the village drawn turn by turn, or, for what isn't played there, observations.
 
 Everything is in the page: pictures as data URIs, positions as JSON, and a short script without any library. Without
 scripts the page still tells every turn in words.
@@ -25,6 +25,7 @@ STYLE = """
 .film button{font:inherit;padding:1px 10px;border:1px solid var(--grid);border-radius:6px;background:var(--ground);
 color:var(--ink);cursor:pointer}
 .film .now{margin:4px 0 0;min-height:2.6em;font-size:13.5px;line-height:1.3}
+.film+ol li{cursor:pointer}
 li.now{background:var(--grid);border-radius:4px}
 """
 
@@ -112,7 +113,7 @@ function drawGround(ground, tiles) {
         x * side, y * side, side, side);
     });
   }
-  for (const [name, x, y] of ground.places) word(pen, name, (x + 0.5) * side, (y + 1) * side + 12, INK, 13);
+  for (const [name, x, y] of ground.places) word(pen, name, (x + 0.5) * side, (y + 1) * side + 14, INK, 19);
   return canvas;
 }
 
@@ -175,7 +176,7 @@ function drawScene(pen, ground, images, back, scene) {
   }
   for (const one of placed) {
     const colour = one.name === "runner" ? GOLD : one.name === scene.asker ? GREEN : INK;
-    word(pen, one.name, one.x, one.y - 46, colour, 13);
+    word(pen, one.name, one.x, one.y - 46, colour, 19);
   }
 }
 
@@ -207,6 +208,7 @@ async function start() {
     bar.addEventListener("input", () => show(Number(bar.value)));
     earlier.addEventListener("click", () => show(Math.max(0, Number(bar.value) - 1)));
     later.addEventListener("click", () => show(Math.min(last, Number(bar.value) + 1)));
+    lines.forEach((line, number) => line.addEventListener("click", () => show(number)));
     box.hidden = false;
     show(0);
   });
