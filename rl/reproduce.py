@@ -23,28 +23,13 @@ def commands(run: Run) -> list[tuple[str, str]]:
     options = "".join(f" --option {shlex.quote(f'{k}={v}')}" for k, v in _own_options(run.config).items())
     evaluate = f"python -m rl.evaluate --scenario {run.config.scenario}{options} --policy {folder}"
     return [
-        ("the same training once more", train_command(run.config)),
+        ("the same training once more", f"python -m rl.train --config {folder}/run.toml --out runs/again"),
         ("the figures above, from the checkpoints",
          f"{evaluate} --against {folder}@start --episodes {run.config.test_episodes}{seed}"),
         ("watch it", f"python -m game --brain {folder}"),
+        ("its checkpoints, and how to go on from one", f"python -m rl.checkpoints {folder} tree"),
         ("its turns, one a line", f"python -m recorder cat {folder}/episodes.b22"),
     ]  # fmt: skip
-
-
-def train_command(config: TrainConfig, out: str = "runs/again") -> str:
-    """The command that starts the same training: every value that is not the default."""
-    plain = msgspec.to_builtins(TrainConfig(scenario="", model="", adapter=""))
-    words = ["python", "-m", "rl.train", "--scenario", config.scenario]
-    for key, value in _own_options(config).items():
-        words += ["--option", f"{key}={value}"]
-    if config.model != "nano":
-        words += ["--model", config.model]
-    if not _is_shipped(config):
-        words += ["--adapter", config.adapter]
-    for name, value in msgspec.to_builtins(config).items():
-        if name not in ("scenario", "options", "model", "adapter", "run_id") and value != plain[name]:
-            words += [f"--{name.replace('_', '-')}", str(value)]
-    return shlex.join([*words, "--out", out])
 
 
 def machine_facts(run: Run) -> list[tuple[str, str]]:
@@ -69,11 +54,3 @@ def machine_facts(run: Run) -> list[tuple[str, str]]:
 def _own_options(config: TrainConfig) -> dict[str, str]:
     defaults = {option.name: option.default for option in scenarios.get(config.scenario).options}
     return {key: value for key, value in config.options.items() if defaults.get(key) != value}
-
-
-def _is_shipped(config: TrainConfig) -> bool:
-    """Whether the run started from the adapter that ships for its scenario, which training takes by default."""
-    try:
-        return Path(config.adapter) == Path(find_adapter(config.model, config.scenario))
-    except PolicyNameError:
-        return False

@@ -43,7 +43,7 @@ class Films:
         self._films.append(film)
         screen = "<pre></pre>" if film["scenes"] is None else '<canvas width="960" height="640"></canvas>'
         keys = ('<div class="keys"><button type="button" aria-label="back">◀</button>'
-                f'<input type="range" min="0" max="{len(captions)}" value="0" aria-label="turn"></input>'
+                f'<input type="range" min="0" max="{len(captions)}" value="0" aria-label="turn">'
                 '<button type="button" aria-label="on">▶</button></div>')  # fmt: skip
         return f'<div class="film" data-film="{number}" hidden>{screen}{keys}<p class="now"></p></div>'
 

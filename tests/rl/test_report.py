@@ -1,5 +1,6 @@
 """The report: one file, honest figures, episodes in words; the curves; and runs that are not whole."""
 
+import dataclasses
 import json
 import re
 import shutil
@@ -8,6 +9,7 @@ from html.parser import HTMLParser
 from itertools import pairwise
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from rl.charts import Band, Bars, Dots, Level, Line, chart, ticks
@@ -15,8 +17,9 @@ from rl.curves import CurveError, curve_of_runs, played, validations
 from rl.examples import RULES, choose, tell
 from rl.files import CheckpointError, read_run, write_run
 from rl.report import main, write_report
-from rl.reproduce import train_command
 from rl.run_folder import read_run_folder, solved
+from rl.stepping import Films, film_of
+from rl.tree import Tree
 from scenarios import telling
 from tests.rl.making import FETCH, fake_run
 
@@ -42,7 +45,7 @@ def test_the_page_is_whole_html(html: str) -> None:
             self.open: list[str] = []
 
         def handle_starttag(self, tag: str, attrs: object) -> None:
-            if tag not in ("meta", "br"):
+            if tag not in ("meta", "br", "input"):
                 self.open.append(tag)
 
         def handle_endtag(self, tag: str) -> None:
@@ -55,13 +58,14 @@ def test_the_page_is_whole_html(html: str) -> None:
 
 def test_the_page_fetches_nothing(html: str) -> None:
     plain = html.replace("http://www.w3.org/2000/svg", "")  # a name, not an address
-    for word in ("http:", "https:", "src=", "<script", "<link", "@import", "url("):
+    for word in ("http:", "https:", "src=", "<link", "fetch(", "import(", "@import", "url("):
         assert word not in plain
+    assert set(re.findall(r"<script[^>]*>", html)) == {"<script>"}
 
 
 def test_every_chart_is_well_formed(html: str) -> None:
     drawn = re.findall(r"<svg.*?</svg>", html, re.DOTALL)
-    assert len(drawn) == 5
+    assert len(drawn) == 6
     for svg in drawn:
         ElementTree.fromstring(svg)
         assert "nan" not in svg and "inf" not in svg
@@ -166,15 +170,69 @@ def test_what_people_wrote_is_escaped(run: Path, tmp_path: Path) -> None:
     copy = tmp_path / "copy"
     shutil.copytree(run, copy)
     write_run(copy, {**read_run(copy), "model": "<script>alert(1)</script>"})
-    assert "<script" not in write_report(copy).read_text(encoding="utf-8")
+    assert "<script>alert" not in write_report(copy).read_text(encoding="utf-8")
 
 
-def test_the_command_gives_the_settings_back(run: Path) -> None:
-    command = train_command(read_run_folder(run, log=False).config)
-    assert command == (
-        "python -m rl.train --scenario fetch_item --adapter somewhere --updates 4 --groups 2 "
-        "--validation-episodes 12 --test-episodes 24 --out runs/again"
-    )
+def test_the_commands_are_those_of_this_run(run: Path, html: str) -> None:
+    told = words(html)
+    for command in (
+        f"python -m rl.train --config {run}/run.toml --out runs/again",
+        f"python -m rl.evaluate --scenario fetch_item --policy {run} --against {run}@start --episodes 24",
+        f"python -m rl.checkpoints {run} tree",
+    ):
+        assert command in told
+
+
+def test_the_tree_shows_every_checkpoint_the_head_and_branches(run: Path, tmp_path: Path) -> None:
+    copy = tmp_path / "copy"
+    shutil.copytree(run, copy)
+    tree = Tree(copy / "checkpoints")
+    tree.start_branch("u0002")
+    tree.add("u0003b1", {"update": 3, "parent": "u0002", "metrics": {}}, lambda place: None)
+    html = write_report(copy).read_text(encoding="utf-8")
+    svg = re.search(r'<svg[^>]*aria-label="the checkpoint tree">.*?</svg>', html, re.DOTALL)
+    assert svg is not None
+    drawing = ElementTree.fromstring(svg[0])
+    titles = [title.text or "" for title in drawing.iter("{http://www.w3.org/2000/svg}title")]
+    assert [title.split()[0] for title in titles] == tree.names()
+    assert [title.split()[0] for title in titles if "head" in title] == [tree.head()]
+    rings = [circle for circle in drawing.iter("{http://www.w3.org/2000/svg}circle") if circle.get("r") == "9"]
+    assert len(rings) == 1
+    assert "branch 1" in svg[0] and "trunk" in svg[0]
+
+
+def test_a_damaged_checkpoint_is_told_on_the_page(run: Path, tmp_path: Path) -> None:
+    copy = tmp_path / "copy"
+    shutil.copytree(run, copy)
+    (copy / "checkpoints/u0002/node.json").write_text("{half")
+    assert "u0002/node.json: not a readable checkpoint" in words(write_report(copy).read_text(encoding="utf-8"))
+
+
+def test_every_example_can_be_stepped_through(run: Path, html: str) -> None:
+    data = json.loads(re.search(r"const DATA=(.*);$", html, re.MULTILINE)[1])  # type: ignore[index]
+    examples, _ = choose(read_run_folder(run).played["before"], read_run_folder(run).played["after"])
+    episodes = [episode for example in examples for episode in (example.before, example.after)]
+    assert len(data["films"]) == html.count('class="film"') == len(episodes)
+    for film, episode in zip(data["films"], episodes, strict=True):
+        assert len(film["scenes"]) == len(film["captions"]) == len(episode.turns) + 1
+        for turn, caption in zip(episode.turns, film["captions"], strict=False):
+            assert caption == f"{turn.proposed} → {turn.outcome_text}"
+    assert set(data["ground"]["pictures"]) >= {"tiles", "items", "runner", "mara"}
+    assert all(address.startswith("data:image/png;base64,") for address in data["ground"]["pictures"].values())
+
+
+def test_an_episode_of_a_game_without_pictures_shows_its_observations(run: Path) -> None:
+    episode = next(iter(read_run_folder(run).played["after"].values()))
+    texts = [turn.observation for turn in episode.turns]
+    for change in ({"scenario": "a_game_of_somebody"}, {"options": {"speed": "9"}}):
+        other = msgspec.structs.replace(episode.begin, **change)
+        film = film_of(dataclasses.replace(episode, begin=other))
+        assert film == {"scenes": None, "texts": [*texts, texts[-1]]}
+    films = Films()
+    told = films.add(dataclasses.replace(episode, begin=other), ["</script>"] * len(texts), "end")
+    assert "<pre>" in told and "<canvas" not in told
+    assert films.script().count("</script>") == 1
+    assert Films().script() == ""
 
 
 def test_a_run_that_is_not_finished_says_so(tmp_path: Path) -> None:
