@@ -151,7 +151,7 @@ def training(run: Run) -> str:
 def tree(run: Run) -> str:
     """The checkpoint tree: as a picture, and as lines."""
     nodes = Tree(run.folder / "checkpoints")
-    if not nodes.root.is_dir() or not nodes.names():
+    if not nodes.root.is_dir():
         return ""
     try:
         found = facts_of(nodes)

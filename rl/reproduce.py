@@ -6,13 +6,9 @@ import os
 import platform
 import shlex
 from importlib import metadata
-from pathlib import Path
-
-import msgspec
 
 import scenarios
 from rl.config import TrainConfig
-from rl.policies import PolicyNameError, find_adapter
 from rl.run_folder import Run
 
 

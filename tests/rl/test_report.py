@@ -1,6 +1,5 @@
 """The report: one file, honest figures, episodes in words; the curves; and runs that are not whole."""
 
-import dataclasses
 import json
 import re
 import shutil
@@ -12,6 +11,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+import recorder
 from rl.charts import Band, Bars, Dots, Level, Line, chart, ticks
 from rl.curves import CurveError, curve_of_runs, played, validations
 from rl.examples import RULES, choose, tell
@@ -226,10 +226,10 @@ def test_an_episode_of_a_game_without_pictures_shows_its_observations(run: Path)
     texts = [turn.observation for turn in episode.turns]
     for change in ({"scenario": "a_game_of_somebody"}, {"options": {"speed": "9"}}):
         other = msgspec.structs.replace(episode.begin, **change)
-        film = film_of(dataclasses.replace(episode, begin=other))
+        film = film_of(recorder.Episode(other, episode.turns, episode.end))
         assert film == {"scenes": None, "texts": [*texts, texts[-1]]}
     films = Films()
-    told = films.add(dataclasses.replace(episode, begin=other), ["</script>"] * len(texts), "end")
+    told = films.add(recorder.Episode(other, episode.turns, episode.end), ["</script>"] * len(texts), "end")
     assert "<pre>" in told and "<canvas" not in told
     assert films.script().count("</script>") == 1
     assert Films().script() == ""

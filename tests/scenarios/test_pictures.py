@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from itertools import pairwise
 
 import scenarios
 from game.sim.cast import CHARACTERS, ITEMS
@@ -39,10 +40,10 @@ def test_a_path_leads_from_where_the_runner_is_to_where_it_is_next() -> None:
     phrases, _, _ = played(5)
     found = scenes(FETCH, 5, {}, phrases)
     assert found is not None
-    for scene, after in zip(found, found[1:], strict=False):
+    for scene, after in pairwise(found):
         assert scene.path[0] == scene.figures[0][1:3]
         assert scene.path[-1] == after.figures[0][1:3]
-        steps = zip(scene.path, scene.path[1:], strict=False)
+        steps = pairwise(scene.path)
         assert all(abs(a[0] - b[0]) + abs(a[1] - b[1]) <= 1 for a, b in steps)
     assert found[-1].path == ()
 
