@@ -11,7 +11,6 @@ from pathlib import Path
 import msgspec
 import pytest
 
-import recorder
 from rl.charts import Band, Bars, Dots, Level, Line, chart, ticks
 from rl.curves import CurveError, curve_of_runs, played, validations
 from rl.examples import RULES, choose, tell
@@ -189,15 +188,18 @@ def test_the_tree_shows_every_checkpoint_the_head_and_branches(run: Path, tmp_pa
     tree = Tree(copy / "checkpoints")
     tree.start_branch("u0002")
     tree.add("u0003b1", {"update": 3, "parent": "u0002", "metrics": {}}, lambda place: None)
+    tree.set_head("u0001", by_hand=True)  # which isn't the best
     html = write_report(copy).read_text(encoding="utf-8")
     svg = re.search(r'<svg[^>]*aria-label="the checkpoint tree">.*?</svg>', html, re.DOTALL)
     assert svg is not None
     drawing = ElementTree.fromstring(svg[0])
     titles = [title.text or "" for title in drawing.iter("{http://www.w3.org/2000/svg}title")]
     assert [title.split()[0] for title in titles] == tree.names()
-    assert [title.split()[0] for title in titles if "head" in title] == [tree.head()]
+    assert [title.split()[0] for title in titles if "head" in title] == ["u0001"]
     rings = [circle for circle in drawing.iter("{http://www.w3.org/2000/svg}circle") if circle.get("r") == "9"]
     assert len(rings) == 1
+    dots = [circle.get("cx") for circle in drawing.iter("{http://www.w3.org/2000/svg}circle") if circle.get("r") == "5"]
+    assert rings[0].get("cx") == dots[1]
     assert "branch 1" in svg[0] and "trunk" in svg[0]
 
 
@@ -226,10 +228,10 @@ def test_an_episode_of_a_game_without_pictures_shows_its_observations(run: Path)
     texts = [turn.observation for turn in episode.turns]
     for change in ({"scenario": "a_game_of_somebody"}, {"options": {"speed": "9"}}):
         other = msgspec.structs.replace(episode.begin, **change)
-        film = film_of(recorder.Episode(other, episode.turns, episode.end))
+        film = film_of(msgspec.structs.replace(episode, begin=other))
         assert film == {"scenes": None, "texts": [*texts, texts[-1]]}
     films = Films()
-    told = films.add(recorder.Episode(other, episode.turns, episode.end), ["</script>"] * len(texts), "end")
+    told = films.add(msgspec.structs.replace(episode, begin=other), ["</script>"] * len(texts), "end")
     assert "<pre>" in told and "<canvas" not in told
     assert films.script().count("</script>") == 1
     assert Films().script() == ""
