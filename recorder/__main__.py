@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import os
 import sys
 from collections.abc import Sequence
@@ -60,7 +62,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _discard_output() -> None:
     """What is still to be printed goes nowhere, so that the interpreter's own flush at exit doesn't fail."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    with contextlib.suppress(io.UnsupportedOperation):  # a stdout that is no file is not flushed at exit
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 if __name__ == "__main__":

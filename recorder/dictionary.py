@@ -25,7 +25,7 @@ def sample(record: Turn | EpisodeBegin | EpisodeEnd) -> bytes:
     return encode(record)[1]
 
 
-def train(samples: Sequence[bytes], size: int = 16 << 10, level: int = 3) -> bytes:
+def train(samples: Sequence[bytes], size: int = 32 << 10, level: int = 3) -> bytes:
     """A zstd dictionary of at most `size` bytes for payloads like `samples` (see `sample`).
 
     Its id follows from the samples, so that the same samples give the same dictionary. A few thousand
@@ -37,7 +37,7 @@ def train(samples: Sequence[bytes], size: int = 16 << 10, level: int = 3) -> byt
         crc = zlib.crc32(one, crc)
     try:
         trained = zstandard.train_dictionary(
-            size, chosen, dict_id=FIRST_ID + crc % (LAST_ID - FIRST_ID + 1), level=level, k=256, d=8
+            size, chosen, dict_id=FIRST_ID + crc % (LAST_ID - FIRST_ID + 1), level=level, k=512, d=8
         )
     except (zstandard.ZstdError, ValueError) as error:
         raise DictionaryError(f"can't train a dictionary from {len(chosen)} samples: {error}") from error

@@ -75,7 +75,7 @@ def _type(pa: Any, hint: Any) -> Any:
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
     if origin is typing.Annotated:
         return _type(pa, arguments[0])
-    if origin is types.UnionType:
+    if origin in (types.UnionType, typing.Union):
         return _type(pa, next(one for one in arguments if one is not types.NoneType))
     if origin is list:
         return pa.list_(pa.float32() if arguments[0] is float else _type(pa, arguments[0]))
