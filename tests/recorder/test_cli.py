@@ -16,6 +16,7 @@ import pytest
 import scenarios
 from recorder import Amend, Op, Writer
 from recorder.__main__ import main
+from recorder.commands import info
 from tests.recorder.calling import call
 from tests.recorder.making import a_begin, a_log, a_turn, extra_record, frames_of, write_episodes, zstd
 from tests.recorder.test_resim import Count, record
@@ -113,6 +114,18 @@ def test_info(log_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert first["scenarios"] == {"count 1": 2} and first["header"]["format"] == 1
     code, out, _ = call(capsys, "info", log_path)
     assert code == 0 and "good; closed" in out and "count 1 (2)" in out
+
+
+def test_info_of_a_long_log_believes_its_index(
+    log_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = json.loads(call(capsys, "info", log_path, "--json")[1])
+    monkeypatch.setattr(info, "READ_WHOLE", 0)
+    code, out, _ = call(capsys, "info", log_path)
+    assert code == 0 and "a.b22: not checked (verify reads every record); closed" in out
+    quick = json.loads(call(capsys, "info", log_path, "--json")[1])
+    assert whole["checked"] and not quick["checked"]
+    assert {**quick, "checked": True, "indexes": whole["indexes"], "damage": whole["damage"]} == whole
 
 
 def test_verify_says_good_unclean_and_damaged_apart(

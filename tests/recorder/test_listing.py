@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 import math
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -165,3 +168,25 @@ def test_tail(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert json.loads(out) == {"episode": 2, "turn": 2, "seed": 102}
     assert call(capsys, "tail", path, "--fields", "end.success")[0] == 2
     assert call(capsys, "tail", path, "-n", "-1")[0] == 2
+
+
+def test_tail_follows_until_ctrl_c(tmp_path: Path) -> None:
+    """A log that grows while it is watched: the last turns at once, each new one when it is written."""
+    path = tmp_path / "a.b22"
+    command = [sys.executable, "-m", "recorder", "tail", "-f", "-n", "1", "--json", "--fields", "turn,seed", str(path)]
+    with Writer(path, dictionary=None, sync="none") as log:
+        log.begin_episode(a_begin(3))
+        for at in range(2):
+            log.turn(a_turn(3, at))
+        child = subprocess.Popen(command, cwd=Path(__file__).parents[2], stdout=subprocess.PIPE, text=True)
+        try:
+            assert child.stdout is not None
+            assert json.loads(child.stdout.readline()) == {"turn": 1, "seed": 103}
+            for at in range(2, 5):
+                log.turn(a_turn(3, at))
+                assert json.loads(child.stdout.readline()) == {"turn": at, "seed": 103}
+            child.send_signal(signal.SIGINT)
+            assert child.wait(30) == 0 and child.stdout.read() == ""
+        finally:
+            child.kill()
+            child.wait()

@@ -19,7 +19,7 @@ from tests.recorder.making import frames_of
 
 ROOT = Path(__file__).parents[2]
 PYTHONS = [f"python3.{minor}" for minor in range(11, 16) if minor != sys.version_info.minor]
-NEEDS = "import msgspec, zstandard, numpy, scenarios; [scenarios.get(name) for name in scenarios.names()]"
+NEEDS = "import msgspec, zstandard, numpy, pydantic_monty, scenarios; [scenarios.get(one) for one in scenarios.names()]"
 
 
 def run(python: str, *arguments: str, hash_seed: str = "1") -> subprocess.CompletedProcess[str]:
