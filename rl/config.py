@@ -10,7 +10,9 @@ import msgspec
 
 from scenarios.contract import nearest
 
-CREDITS = ("episode", "turn", "stage")  # see rl.credit
+CREDITS = ("episode", "turn", "state", "branch", "stage")  # see rl.credit
+LOSS_NAMES = ("grpo", "bnpo", "dr_grpo", "dapo", "gspo", "cispo")  # see rl.losses
+CURRICULA = ("uniform", "seeds", "ladder")  # see rl.seeds
 
 
 class ConfigError(ValueError):
@@ -31,13 +33,31 @@ class TrainConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     passes: int = 2
     rate: float = 1e-3
     warmup: int = 1
-    clip: float = 0.2
+    max_norm: float = 1.0
+    loss: str = "grpo"
+    epsilon: float = 0.2
+    epsilon_high: float = 0.2
+    delta: float = 0.0  # 0: no bound
     kl_weight: float = 0.02
+    entropy_weight: float = 0.0
+    mask_truncated: bool = False
+    resamples: int = 0
+    curriculum: str = "uniform"
+    curriculum_share: float = 0.5
+    offline: list[str] = []
+    replay_ratio: float = 1.0
+    ess_floor: float = 0.2
+    imitation: float = 0.0  # 0: turns that were not sampled are left out
+    kl_limit: float = 3.0
+    entropy_floor: float = 0.01
+    repeat_limit: float = 0.6
+    rollbacks: int = 4
     tau: float = 1.0
     credit: str = "stage"
     trace: float = 0.5
     rank: int = 16
     scale: float = 2.0
+    rows: int = 128
     workers: int = 2
     validate_every: int = 2
     validation_episodes: int = 200
@@ -47,18 +67,30 @@ class TrainConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def check(self) -> None:
         """Raises ConfigError for the first value that makes no sense."""
         for name, low in (("updates", 1), ("groups", 1), ("group_size", 2), ("passes", 1), ("rank", 1), ("workers", 1),
-                          ("validate_every", 1), ("validation_episodes", 1), ("test_episodes", 1)):  # fmt: skip
+                          ("rows", 1), ("validate_every", 1), ("validation_episodes", 1), ("test_episodes", 1),
+                          ("warmup", 0), ("resamples", 0), ("rollbacks", 0)):  # fmt: skip
             if getattr(self, name) < low:
-                raise ConfigError(f"--{name.replace('_', '-')} {getattr(self, name)}: {low} or more")
-        for name in ("rate", "clip", "tau", "scale"):
+                raise ConfigError(f"{_option(name)} {getattr(self, name)}: {low} or more")
+        for name in ("rate", "epsilon", "epsilon_high", "max_norm", "kl_limit", "repeat_limit", "tau", "scale"):
             if not 0 < getattr(self, name) < math.inf:
-                raise ConfigError(f"--{name.replace('_', '-')} {getattr(self, name)}: a number above 0")
-        if not 0 <= self.trace <= 1:
-            raise ConfigError(f"--trace {self.trace}: from 0 to 1")
-        if not 0 <= self.kl_weight < math.inf:
-            raise ConfigError(f"--kl-weight {self.kl_weight}: 0 or more")
-        if self.credit not in CREDITS:
-            raise ConfigError(f"--credit {self.credit!r}: choose one of {', '.join(CREDITS)}")
+                raise ConfigError(f"{_option(name)} {getattr(self, name)}: a number above 0")
+        for name in ("kl_weight", "entropy_weight", "delta", "imitation", "entropy_floor"):
+            if not 0 <= getattr(self, name) < math.inf:
+                raise ConfigError(f"{_option(name)} {getattr(self, name)}: 0 or more")
+        for name in ("trace", "curriculum_share", "replay_ratio", "ess_floor"):
+            if not 0 <= getattr(self, name) <= 1:
+                raise ConfigError(f"{_option(name)} {getattr(self, name)}: from 0 to 1")
+        if 0 < self.delta < 1 + self.epsilon_high:
+            raise ConfigError(f"--delta {self.delta}: above 1 + --epsilon-high, or 0 for no bound")
+        for name, known in (("credit", CREDITS), ("loss", LOSS_NAMES), ("curriculum", CURRICULA)):
+            if getattr(self, name) not in known:
+                raise ConfigError(f"{_option(name)} {getattr(self, name)!r}: choose one of {', '.join(known)}")
+        if self.credit == "branch" and self.group_size < 3:
+            raise ConfigError(f"--group-size {self.group_size}: --credit branch needs 3 or more, roots and branches")
+
+
+def _option(name: str) -> str:
+    return f"--{name.replace('_', '-')}"
 
 
 def from_run(values: dict[str, Any], where: str) -> TrainConfig:

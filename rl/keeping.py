@@ -16,7 +16,8 @@ from npc.models import Brain, load
 from rl.config import TrainConfig, from_run
 from rl.files import CheckpointError, read_run, write_atomically
 from rl.optim import Arrays, Optimizer
-from rl.tree import START, Tree
+from rl.seeds import SeedBook
+from rl.tree import START, Tree, branch_of
 from rl.values import Values
 from scenarios.contract import Scenario
 
@@ -26,11 +27,16 @@ BASELINE = "baseline.json"
 @dataclass
 class RunState:
     """All that the next update depends on besides the config. `node` is the checkpoint that it goes on from, `best`
-    the success on validation seeds and the node that had it."""
+    the success on validation seeds and the node that had it. `rate_scale` is what roll-backs left of the learning rate;
+    `stopped` says why training ended early, if it did."""
 
     adapter: Arrays
     optimizer: Optimizer = field(default_factory=Optimizer)
     values: Values = field(default_factory=Values)
+    book: SeedBook = field(default_factory=SeedBook)
+    rate_scale: float = 1.0
+    rollbacks: int = 0
+    stopped: str = ""
     update: int = 0
     attempt: int = 0
     episodes: int = 0
@@ -49,13 +55,17 @@ class Keeper:
         self.brain = brain
         self.tree = Tree(out / "checkpoints")
 
-    def save(self, state: RunState, name: str, parent: str | None, metrics: dict[str, Any]) -> None:
-        """Makes node `name` of the present state; the first one becomes the head."""
+    def save(self, state: RunState, name: str, parent: str | None, metrics: dict[str, Any],
+             back_to: str | None = None) -> None:  # fmt: skip
+        """Makes node `name` of the present state; the first one becomes the head. `back_to` is the node that the run
+        goes on from instead, where this one collapsed."""
         set_adapter(self.brain, state.adapter)
         facts = {
             "update": state.update, "parent": parent, "episodes": state.episodes, "attempt": state.attempt,
             "metrics": metrics, "best": list(state.best) if math.isfinite(state.best[0]) else None,
             "random_state": {"seed": self.config.seed, "next_update": state.update + 1}, "values": state.values.sums,
+            "seeds": state.book.plain(), "rate_scale": state.rate_scale, "rollbacks": state.rollbacks,
+            "stopped": state.stopped, "rolled_back_to": back_to,
         }  # fmt: skip
 
         def write(folder: Path) -> None:
@@ -78,20 +88,20 @@ class Keeper:
         last = self.tree.tip()
         if last is None:
             return False
-        facts = self.tree.read(last)
-        for name in ("update", "episodes", "values"):
-            if name not in facts:
-                raise CheckpointError(f"{self.tree.folder(last) / 'node.json'}: field {name} is missing")
-        state.update, state.episodes, state.node = facts["update"], facts["episodes"], last
+        facts = self._facts(last)
+        state.update, state.episodes = facts["update"], facts["episodes"]
+        state.rate_scale, state.rollbacks, state.stopped = facts["rate_scale"], facts["rollbacks"], facts["stopped"]
         tried = self.out / "attempt"
         state.attempt = int(tried.read_text(encoding="utf-8")) + 1 if tried.is_file() else 1
         write_atomically(tried, f"{state.attempt}\n")
-        state.adapter = self.read_adapter(last)
         self._check_rules(last)
-        state.values.sums = facts["values"]
-        if state.update:
-            state.optimizer.load(self.tree.weights(last) / "optimizer.safetensors")
-        state.metrics = [line for name in self.tree.path(last) if (line := self.tree.read(name)["metrics"])]
+        state.book.restore(facts["seeds"])
+        self.go_to(state, facts["rolled_back_to"] or last)
+        # what led to this node, and what this line went back from
+        branch = self.tree.line().branch
+        led = set(self.tree.path(last))
+        told = [name for name in self.tree.names() if name in led or branch_of(name) == branch]
+        state.metrics = [line for name in told if (line := self.tree.read(name)["metrics"])]
         best = self.tree.best()
         if best is not None:
             state.best = (self.tree.scores()[best], best)
@@ -99,6 +109,24 @@ class Keeper:
         lines = "".join(json.dumps(line) + "\n" for line in state.metrics)
         write_atomically(self.out / "metrics.jsonl", lines)
         return True
+
+    def go_to(self, state: RunState, node: str) -> None:
+        """Brings adapter, optimizer and worths of stages to those of `node`, from which the run goes on."""
+        facts = self._facts(node)
+        state.adapter = self.read_adapter(node)
+        state.optimizer = Optimizer(max_norm=self.config.max_norm)
+        if facts["update"]:
+            state.optimizer.load(self.tree.weights(node) / "optimizer.safetensors")
+        state.values.sums = facts["values"]
+        state.node = node
+
+    def _facts(self, node: str) -> dict[str, Any]:
+        """A node's facts. Raises CheckpointError where one is missing."""
+        facts = self.tree.read(node)
+        for name in ("update", "episodes", "values", "seeds", "rate_scale", "rollbacks", "stopped", "rolled_back_to"):
+            if name not in facts:
+                raise CheckpointError(f"{self.tree.folder(node) / 'node.json'}: field {name} is missing")
+        return facts
 
     def add_line(self, line: dict[str, Any]) -> None:
         """One more line of metrics.jsonl."""

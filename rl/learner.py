@@ -1,7 +1,7 @@
 """What a worker does: play its share of an update's groups, then give the gradient of the loss over them.
 
 Everything a worker needs travels with the job (the adapter's tensors, the plans), so that a share's result depends on
-the job alone. Its loss is summed with weights, and the trainer divides by the live episodes of all shares.
+the job alone. Its loss is summed with weights, and the trainer divides by what all shares count together.
 """
 
 from __future__ import annotations
@@ -18,32 +18,37 @@ from npc.adapters import attach, get_adapter, load_adapter, set_adapter
 from npc.forward import prefix_kv
 from npc.mlx import flat, mx, nn
 from npc.models import load
-from npc.policy import action_logps
+from npc.policy import action_logps, kl
 from npc.weights import weights_of
 from recorder.records import Turn
-from rl.grpo import LossParts, TurnBatch, grpo_loss
+from rl.branching import play_branched
+from rl.credit import Credited
+from rl.losses import LOSSES, Counts
+from rl.objective import Goal, LossParts, TurnBatch, chosen_logps, closed_objective
 from rl.policies import ModelPolicy, Policy, make_policy, parse_policy
 from rl.rollout import Episode, play
-
-ROWS = 128  # turns in one forward and backward
+from rl.share import Share, make_share
+from rl.weights import Spread, spread_of
 
 
 @dataclass(frozen=True)
 class Settings:
-    """What stays the same for a whole run."""
+    """What stays the same for a whole run. `rows`: turns in one forward and backward."""
 
     scenario: str
     model: str
     rank: int
     scale: float
     tau: float
-    clip: float
-    kl_weight: float
+    goal: Goal
+    branched: bool = False
+    rows: int = 128
 
 
 @dataclass
 class Worker:
-    """A worker's own: model with adapter, the reference's tensors, and the share that it played last."""
+    """A worker's own: model with adapter, the reference's tensors, the episodes that it played last, and what of them
+    is learned from."""
 
     settings: Settings
     policy: ModelPolicy
@@ -51,15 +56,12 @@ class Worker:
     reference: dict[str, np.ndarray]
     others: dict[str, Policy] = field(default_factory=dict)
     episodes: list[Episode] = field(default_factory=list)
-    turns: list[Turn] = field(default_factory=list)
-    advantage: list[float] = field(default_factory=list)
-    weight: list[float] = field(default_factory=list)
-    reference_logp: list[np.ndarray] = field(default_factory=list)
+    share: Share = field(default_factory=Share)
 
 
 @dataclass(frozen=True)
 class Gradient:
-    """Sums over a share's live turns, to be divided by the live episodes of all shares."""
+    """Sums over a share's turns. `counts` is what they are to be divided by, once all shares are added up."""
 
     arrays: dict[str, np.ndarray]
     loss: float
@@ -67,9 +69,10 @@ class Gradient:
     entropy: float
     clipped: float
     worst_ratio: float  # the largest |log π_θ − log π_behaviour|
-    turns: int
+    counts: Counts
     tokens: int
     train_s: float
+    spread: Spread
 
 
 def set_up(settings: Settings, adapter: str) -> Worker:
@@ -96,71 +99,86 @@ def play_plans(worker: Worker, job: dict[str, Any]) -> list[Episode]:
 
 
 def collect(worker: Worker, job: dict[str, Any]) -> tuple[list[Episode], float]:
-    """Plays `plans` with the adapter's tensors in `adapter`, keeps the episodes, and returns them with the seconds."""
+    """Plays `plans` with the adapter's tensors in `adapter`, keeps the episodes (beside those of the last job, with
+    `more`), and returns what it played with the seconds."""
     began = time.perf_counter()
     set_adapter(worker.policy.brain, job["adapter"])
-    worker.episodes = play(worker.policy, worker.scenario, job["plans"])
-    return worker.episodes, time.perf_counter() - began
+    how = play_branched if worker.settings.branched else play
+    played = how(worker.policy, worker.scenario, job["plans"])
+    worker.episodes = [*worker.episodes, *played] if job.get("more") else played
+    return played, time.perf_counter() - began
 
 
-def keep(worker: Worker, credit: Sequence[np.ndarray | None]) -> None:
-    """Keeps the turns of the episodes that have credit (None: their group is dead or failed) for `gradient`, with the
-    reference's log-probabilities."""
-    kept: list[tuple[Turn, float, float]] = []
-    for episode, advantage in zip(worker.episodes, credit, strict=True):
-        if advantage is not None:
-            each = 1 / len(episode.turns)
-            kept += [(turn, a, each) for turn, a in zip(episode.turns, advantage.tolist(), strict=True)]
-    kept.sort(key=lambda row: len(row[0].prompt_ids))  # rows of one forward are of like length
-    worker.turns = [turn for turn, _, _ in kept]
-    worker.advantage = [advantage for _, advantage, _ in kept]
-    worker.weight = [weight for _, _, weight in kept]
+def give(worker: Worker, episodes: Sequence[Episode]) -> None:
+    """Recorded episodes, beside those that the worker played."""
+    worker.episodes = [*worker.episodes, *episodes]
+
+
+def keep(worker: Worker, credit: Sequence[Credited | None]) -> None:
+    """Keeps what is learned from the worker's episodes for `gradient`, with the reference's log-probabilities."""
+    settings = worker.settings
+    share = make_share(worker.episodes, credit, settings.rows, LOSSES[settings.goal.loss].whole_episodes,
+                       settings.goal.imitation > 0)  # fmt: skip
     set_adapter(worker.policy.brain, worker.reference)
-    worker.reference_logp = [np.array(_logps(worker, worker.turns[at])) for at in _chunks(len(worker.turns))]
+    share.reference = [np.array(recomputed(worker, share.turns[at])) for at in share.batches]
+    worker.share = share
 
 
 def gradient(worker: Worker, job: dict[str, Any]) -> Gradient:
-    """The gradient of the summed loss over the share that was collected last, at the adapter given.
+    """The gradient of the summed loss over the worker's share, at the adapter given.
 
-    `credit`, given with the first pass over a share, says what is kept of it (see `keep`).
+    `credit`, given with the first pass over a share, says what is kept of the episodes that were collected last (see
+    `keep`).
     """
     began = time.perf_counter()
     if "credit" in job:
         keep(worker, job["credit"])
+    share = worker.share
     brain = worker.policy.brain
     set_adapter(brain, job["adapter"])
     sums: dict[str, mx.array] = {}
     totals = np.zeros(4)
-    worst, tokens = 0.0, 0
-    for number, at in enumerate(_chunks(len(worker.turns))):
-        turns = worker.turns[at]
-        batch = turn_batch(turns, worker.advantage[at], worker.weight[at], worker.reference_logp[number])
-        grads, parts, logp = turn_gradient(worker.policy, turns, batch, worker.settings)
+    log_ratios = np.zeros(len(share.turns))
+    for at, reference in zip(share.batches, share.reference, strict=True):
+        batch = share.batch(at, reference)
+        grads, parts, logp = turn_gradient(worker.policy, share.turns[at], batch, worker.settings)
         for name, value in grads.items():
             sums[name] = sums[name] + value if name in sums else value
         mx.eval(sums)
         totals += [parts.loss.item(), parts.kl.item(), parts.entropy.item(), parts.clipped.item()]
         chosen = np.take_along_axis(np.array(logp), np.array(batch.chosen_N)[:, None], axis=1)[:, 0]
-        worst = max(worst, float(np.abs(chosen - np.array(batch.behaviour_logp_N)).max()))
-        tokens += sum(len(turn.prompt_ids) for turn in turns)
+        log_ratios[at] = np.where(share.imitated[at], 0.0, chosen - np.array(batch.behaviour_logp_N))
     mx.clear_cache()  # else the cache of freed buffers grows with every new batch shape
     arrays = {name: np.array(value) for name, value in sums.items()}
-    loss, kl, entropy, clipped = totals.tolist()
+    loss, divergence, entropy, clipped = totals.tolist()
+    worst = float(np.abs(log_ratios).max(initial=0.0))
+    tokens = sum(len(turn.prompt_ids) for turn in share.turns)
+    spread = spread_of(log_ratios, share.episode, share.imitated)
     spent = time.perf_counter() - began
-    return Gradient(arrays, loss, kl, entropy, clipped, worst, len(worker.turns), tokens, spent)
+    return Gradient(arrays, loss, divergence, entropy, clipped, worst, share.counts, tokens, spent, spread)
 
 
-def turn_batch(
-    turns: Sequence[Turn], advantage: Sequence[float], weight: Sequence[float], reference_N_A: np.ndarray | None
-) -> TurnBatch:
-    """Recorded turns as the loss takes them. The behaviour log-probability is the recorded float32 one."""
-    return TurnBatch(
-        chosen_N=mx.array([turn.legal.index(turn.executed) for turn in turns], dtype=mx.int32),
-        behaviour_logp_N=mx.array([turn.logprob for turn in turns], dtype=mx.float32),
-        advantage_N=mx.array(list(advantage), dtype=mx.float32),
-        weight_N=mx.array(list(weight), dtype=mx.float32),
-        reference_logp_N_A=None if reference_N_A is None else mx.array(reference_N_A),
-    )
+def probe(worker: Worker, adapter: dict[str, np.ndarray]) -> tuple[float, int]:
+    """(sum of KL to the reference, turns) over the first batch of the share, at `adapter`."""
+    share = worker.share
+    if not share.batches:
+        return 0.0, 0
+    set_adapter(worker.policy.brain, adapter)
+    logps = recomputed(worker, share.turns[share.batches[0]])
+    found = kl(logps, mx.array(share.reference[0]))
+    return float(np.array(found).sum()), found.size
+
+
+def spread_now(worker: Worker, episodes: Sequence[Episode]) -> Spread:
+    """The importance weights of recorded episodes under the weights that are set now."""
+    every = [Credited(np.zeros(len(episode.turns))) for episode in episodes]
+    share = make_share(episodes, every, 2 * worker.settings.rows)
+    logs = np.zeros(len(share.turns))
+    for at in share.batches:
+        chosen = share.batch(at, None)
+        now = chosen_logps(recomputed(worker, share.turns[at]), chosen.chosen_N)
+        logs[at] = np.array(now - chosen.behaviour_logp_N)
+    return spread_of(logs, share.episode, share.imitated)
 
 
 def turn_gradient(policy: ModelPolicy, turns: Sequence[Turn], batch: TurnBatch, settings: Settings) -> tuple:
@@ -171,21 +189,17 @@ def turn_gradient(policy: ModelPolicy, turns: Sequence[Turn], batch: TurnBatch, 
         # the prefix is computed inside, once for all rows, so that gradients flow through it too
         read = weights_of(model)
         logps = action_logps(read, packed, prefix_kv(read, policy.closed.prefix_ids), settings.tau)
-        parts = grpo_loss(logps, batch, settings.clip, settings.kl_weight)
+        parts = closed_objective(logps, batch, settings.goal)
         return parts.loss, (parts.kl, parts.entropy, parts.clipped, logps)
 
     model = policy.brain.model
-    (total, (kl, entropy, clipped, logps)), grads = nn.value_and_grad(model, loss)(model)
-    mx.eval(total, kl, entropy, clipped, logps, grads)
-    return flat(grads), LossParts(total, kl, entropy, clipped), logps
+    (total, (divergence, entropy, clipped, logps)), grads = nn.value_and_grad(model, loss)(model)
+    mx.eval(total, divergence, entropy, clipped, logps, grads)
+    return flat(grads), LossParts(total, divergence, entropy, clipped), logps
 
 
-def _logps(worker: Worker, turns: Sequence[Turn]) -> mx.array:
+def recomputed(worker: Worker, turns: Sequence[Turn]) -> mx.array:
     """Log-probabilities (N, A) of recorded turns under the weights that are set now."""
     closed = worker.policy.closed
     packed = closed.pack([turn.prompt_ids for turn in turns], [tuple(turn.legal) for turn in turns])
     return action_logps(worker.policy.brain.model, packed, closed.prefix_kv(), worker.settings.tau)
-
-
-def _chunks(count: int) -> list[slice]:
-    return [slice(start, min(start + ROWS, count)) for start in range(0, count, ROWS)]

@@ -13,7 +13,7 @@ import numpy as np
 from npc.adapters import get_adapter, set_adapter
 from npc.mlx import flat, mx
 from npc.models import base_weights, hash_arrays
-from rl.learner import Worker, gradient, keep, turn_batch, turn_gradient
+from rl.learner import Worker, gradient, keep, turn_gradient
 from rl.optim import Optimizer
 
 # The largest |log π recomputed − log π sampled| that rounding explains, by the precision of the base weights
@@ -30,11 +30,13 @@ def prove(worker: Worker, job: dict[str, Any]) -> dict[str, float | str]:
     Leaves the worker's weights as they were given. Raises ProofError.
     """
     adapter = job["adapter"]
+    # `others_play` says that the share holds episodes which other weights recorded
     found: dict[str, float | str] = {}
     brain = worker.policy.brain
     if "credit" in job:
         keep(worker, job["credit"])
-    if not worker.turns:
+    share = worker.share
+    if not share.turns:
         return {"skipped": "every group of this share was dead"}
     base_before = hash_arrays(base_weights(brain))
 
@@ -42,7 +44,8 @@ def prove(worker: Worker, job: dict[str, Any]) -> dict[str, float | str]:
     now = gradient(worker, {"adapter": adapter})
     tolerance = TOLERANCE[flat(brain.model.parameters())["model.embed_tokens.weight"].dtype]
     found["worst_log_ratio"] = now.worst_ratio
-    if not now.worst_ratio <= tolerance:
+    # what other weights recorded has other probabilities now, and that is what the ratio is for
+    if not job.get("others_play") and not now.worst_ratio <= tolerance:
         raise ProofError(
             f"recomputed log-probabilities differ from the sampled ones by {now.worst_ratio:.2e}, more than "
             f"{tolerance:.0e}: sampling and loss don't compute the same (temperature, mask or ids)"
@@ -60,8 +63,8 @@ def prove(worker: Worker, job: dict[str, Any]) -> dict[str, float | str]:
     # 3. a trial step moves the adapter and leaves the base bit-identical
     moved, norm = Optimizer().step(adapter, now.arrays, 1e-3)
     set_adapter(brain, moved)
-    turns = worker.turns[:8]
-    batch = turn_batch(turns, worker.advantage[:8], worker.weight[:8], None)
+    turns = share.turns[:8]
+    batch = share.batch(slice(0, 8), None)
     *_, moved_logps = turn_gradient(worker.policy, turns, batch, worker.settings)
     found["gradient_norm"] = norm
     if hash_arrays(base_weights(brain)) != base_before:

@@ -9,27 +9,34 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
 
+from msgspec.structs import replace
+
 from recorder.records import Turn, pack_floats
 from rl.policies import Policy, TurnView
 from scenarios.contract import Scenario
 
 TRUNCATED = "truncated"  # the note of a turn whose free text a limit cut off: it is masked in the loss
 FAILED = "failed"  # how an episode ended in which the scenario itself raised an error
+SHARED = "shared"  # the note of a turn that a branch takes over from its root
 
 
 @dataclass(frozen=True)
 class Plan:
-    """One episode to be played. Plans of one `group` start from one state; `draws` keys the episode's own dice."""
+    """One episode to be played. Plans of one `group` start from one state; `draws` keys the episode's own dice. A
+    branch begins with the turns of `opening`, which its root played, and belongs to the fork of that name."""
 
     seed: int
     options: dict[str, str]
     group: str
     draws: str
+    opening: tuple[Turn, ...] = ()
+    fork: str = ""
 
 
 @dataclass
 class Episode:
-    """A played episode. `turns` are as the log takes them, their `episode` number still 0."""
+    """A played episode. `turns` are as the log takes them, their `episode` number still 0. `fork` names the fork that
+    it is a root or a branch of, with the first turn of its own there."""
 
     plan: Plan
     digest_start: dict[str, str]
@@ -37,6 +44,7 @@ class Episode:
     ended: str = ""
     error: str = ""
     wall_s: float = 0.0
+    fork: tuple[str, int] | None = None
 
     @property
     def success(self) -> bool:
@@ -75,15 +83,18 @@ def play(policy: Policy, scenario: Scenario, plans: Sequence[Plan], greedy: bool
         if key not in starts:
             starts[key] = scenario.build(plan.seed, plan.options)
         state = scenario.clone(starts[key])
+        episode = Episode(plan, scenario.digest(state), fork=(plan.fork, len(plan.opening)) if plan.fork else None)
+        for turn in plan.opening:
+            scenario.apply(state, turn.executed)
+            episode.turns.append(replace(turn, policy_note=SHARED))
         states.append(state)
         views.append(TurnView(state, scenario.observation(state), scenario.legal(state)))
-        episodes.append(Episode(plan, scenario.digest(state)))
+        episodes.append(episode)
     running = list(range(len(plans)))
-    number = 0
     while running:
         asked = time.perf_counter()
         turns = [views[i] for i in running]
-        draws = None if greedy else [uniform(plans[i].draws, number) for i in running]
+        draws = None if greedy else [uniform(plans[i].draws, len(episodes[i].turns)) for i in running]
         decisions = policy.decide(turns, draws)
         decision_ms = (time.perf_counter() - asked) * 1000 / len(running)
         still = []
@@ -95,7 +106,7 @@ def play(policy: Policy, scenario: Scenario, plans: Sequence[Plan], greedy: bool
                 continue
             episodes[i].turns.append(
                 Turn(
-                    episode=0, turn=number, observation=view.observation, proposed=decision.phrase,
+                    episode=0, turn=len(episodes[i].turns), observation=view.observation, proposed=decision.phrase,
                     executed=decision.phrase, prompt_ids=decision.prompt_ids, sampled_ids=decision.sampled_ids,
                     logps=pack_floats(decision.node_logps), tau=decision.tau, legal=list(view.legal),
                     probs=pack_floats(decision.probs), outcome_kind=outcome.kind, outcome_text=outcome.text,
@@ -111,7 +122,6 @@ def play(policy: Policy, scenario: Scenario, plans: Sequence[Plan], greedy: bool
             view.legal = scenario.legal(states[i])
             still.append(i)
         running = still
-        number += 1
     share = (time.perf_counter() - began) / max(1, len(plans))
     for episode in episodes:
         episode.wall_s = share

@@ -24,9 +24,11 @@ import scenarios
 from npc.errors import NpcError
 from recorder import RecorderError
 from rl.command import INTERRUPTED, CommandError, Parser, fail, options_from
-from rl.config import CREDITS, ConfigError, TrainConfig
+from rl.config import CREDITS, CURRICULA, LOSS_NAMES, ConfigError, TrainConfig
 from rl.evaluation import plans_for
 from rl.files import CheckpointError, is_run
+from rl.losses import LOSSES
+from rl.offline import OfflineError
 from rl.policies import PolicyNameError, check_model, find_adapter
 from rl.pool import WorkerError
 from rl.proof import ProofError
@@ -38,6 +40,56 @@ SMOKE = {
 }  # fmt: skip
 
 
+OPTIONS = {
+    "how much": {
+        "updates": "optimizer rounds, each on groups of its own",
+        "groups": "groups an update",
+        "group_size": "episodes a group",
+        "resamples": "how often dead groups are played again on other seeds (dapo: 2)",
+    },
+    "learning": {
+        "loss": "what is descended",
+        "credit": "how turns share the return",
+        "passes": "optimizer steps on one batch",
+        "rate": "learning rate, after the warm-up; falls by a cosine",
+        "warmup": "updates",
+        "max_norm": "to which the gradient's norm is clipped",
+        "epsilon": "how far the ratio may fall",
+        "epsilon_high": "how far the ratio may rise",
+        "delta": "bound of the ratio where the advantage is negative; 0: none",
+        "kl_weight": "of the KL to the start",
+        "entropy_weight": "of the entropy bonus",
+        "mask_truncated": "learn nothing from episodes that ran into the turn cap",
+        "trace": "λ of the stage credit",
+        "tau": "sampling temperature",
+        "rows": "turns in one forward and backward; the gradient is accumulated over all of them",
+    },
+    "seeds that teach": {
+        "curriculum": "seeds: also ones seen before that are neither always won nor lost; ladder: also the difficulty",
+        "curriculum_share": "of the groups that the curriculum chooses",
+    },
+    "from logs": {
+        "offline": "learn from the recorded groups of these logs",
+        "replay_ratio": "share of an update's groups that comes from the logs; the others are played",
+        "ess_floor": "effective sample size, as a share of the actions, below which logs are refused",
+        "imitation": "temperature of advantage-weighted imitation of turns that were not sampled; 0: leave them out",
+    },
+    "going back": {
+        "kl_limit": "KL to the start above which an update is taken back",
+        "entropy_floor": "entropy below which an update is taken back where success has fallen too",
+        "repeat_limit": "share of repeated actions above which an update is taken back where success has fallen too",
+        "rollbacks": "how often, before training stops",
+    },
+    "measuring and machine": {
+        "validate_every": "updates",
+        "validation_episodes": "episodes on validation seeds, which choose the checkpoint",
+        "test_episodes": "episodes on test seeds, before and after",
+        "workers": "processes that play and learn",
+    },
+}  # fmt: skip
+"""The options that are fields of TrainConfig, under their headings in --help."""
+
+
 def arguments() -> argparse.ArgumentParser:
     defaults = TrainConfig(scenario="", model="", adapter="")
     parser = Parser(prog="python -m rl.train", description=(__doc__ or "").split("\n")[0])
@@ -46,26 +98,23 @@ def arguments() -> argparse.ArgumentParser:
     parser.add_argument("--model", default="auto", help="auto, nano, or a model folder (default: %(default)s)")
     parser.add_argument("--adapter", help="where to start: a folder or a shipped name (default: the scenario's own)")
     parser.add_argument("--seed", type=int, default=0, help="of the training (default: %(default)s)")
-    parser.add_argument("--updates", type=int, help=f"(default: {defaults.updates})")
     parser.add_argument("--out", help="run folder (default: runs/SCENARIO-DATE)")
     parser.add_argument("--resume", metavar="DIR", help="go on with the run in DIR; takes its options from there")
     parser.add_argument("--smoke", action="store_true", help="everything within a minute; proves nothing")
     parser.add_argument("--json", action="store_true", help="print the summary as one JSON object as the last line")
-    learning = parser.add_argument_group("learning")
-    learning.add_argument("--groups", type=int, help=f"groups an update (default: {defaults.groups})")
-    learning.add_argument("--group-size", type=int, help=f"episodes a group (default: {defaults.group_size})")
-    learning.add_argument("--passes", type=int, help=f"optimizer steps on one batch (default: {defaults.passes})")
-    learning.add_argument("--rate", type=float, help=f"learning rate (default: {defaults.rate})")
-    learning.add_argument("--clip", type=float, help=f"ε of the ratio's clip (default: {defaults.clip})")
-    learning.add_argument("--kl-weight", type=float, help=f"of the KL to the start (default: {defaults.kl_weight})")
-    learning.add_argument("--credit", choices=CREDITS, help=f"how turns share the return (default: {defaults.credit})")
-    learning.add_argument("--trace", type=float, help=f"λ of the stage credit (default: {defaults.trace})")
-    learning.add_argument("--tau", type=float, help=f"sampling temperature (default: {defaults.tau})")
-    measuring = parser.add_argument_group("measuring and machine")
-    measuring.add_argument("--validate-every", type=int, help=f"updates (default: {defaults.validate_every})")
-    measuring.add_argument("--validation-episodes", type=int, help=f"(default: {defaults.validation_episodes})")
-    measuring.add_argument("--test-episodes", type=int, help=f"(default: {defaults.test_episodes})")
-    measuring.add_argument("--workers", type=int, help=f"processes that play and learn (default: {defaults.workers})")
+    for title, options in OPTIONS.items():
+        group = parser.add_argument_group(title)
+        for name, text in options.items():
+            default = getattr(defaults, name)
+            flag = f"--{name.replace('_', '-')}"
+            if isinstance(default, bool):
+                group.add_argument(flag, action="store_true", default=None, help=text)
+            elif isinstance(default, list):
+                group.add_argument(flag, nargs="+", metavar="LOG.b22", help=text)
+            else:
+                known = {"credit": CREDITS, "loss": LOSS_NAMES, "curriculum": CURRICULA}.get(name)
+                note = "the loss's own" if name in ("epsilon", "epsilon_high") else default
+                group.add_argument(flag, type=type(default), choices=known, help=f"{text} (default: {note})")
     return parser
 
 
@@ -81,8 +130,9 @@ def config_from(args: argparse.Namespace) -> TrainConfig:
     adapter = find_adapter(model, args.adapter or scenario.name)
     config = TrainConfig(scenario=scenario.name, model=model, adapter=adapter, options=options, seed=args.seed)
     config = replace(config, **(SMOKE if args.smoke else {}))
-    fields = ("updates", "groups", "group_size", "passes", "rate", "clip", "kl_weight", "credit", "trace", "tau",
-              "validate_every", "validation_episodes", "test_episodes", "workers")  # fmt: skip
+    loss = args.loss or config.loss
+    config = replace(config, epsilon=LOSSES[loss].epsilon, epsilon_high=LOSSES[loss].epsilon_high)
+    fields = [name for options in OPTIONS.values() for name in options]
     config = replace(config, **{name: getattr(args, name) for name in fields if getattr(args, name) is not None})
     config.check()
     for split, count in (("test", config.test_episodes), ("validation", config.validation_episodes)):
@@ -162,7 +212,7 @@ def _run(args: argparse.Namespace, console: Console) -> int:
             summary = trainer.run()
         report = write_report(out)
     except (ScenarioError, NpcError, RecorderError, CheckpointError, ConfigError, CommandError, PolicyNameError,
-            OSError) as error:  # fmt: skip
+            OfflineError, OSError) as error:  # fmt: skip
         if trainer is None:
             if out is not None and out.is_dir() and not any(out.iterdir()):
                 out.rmdir()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,20 +12,30 @@ import msgspec
 import numpy as np
 
 import scenarios
-from npc.adapters import set_adapter
+from npc.adapters import weights_hash
+from npc.models import Brain
 from rl.config import TrainConfig
 from rl.credit import Credit, credit_episodes
 from rl.files import write_run
+from rl.gathering import Gathered, Gathering
+from rl.health import SMALLER, collapse
 from rl.keeping import Keeper, RunState, Say, Show, adapter_arrays, start_brain
-from rl.learner import Gradient, Settings, collect, gradient, set_up
+from rl.learner import Gradient, Settings, Worker, give, gradient, probe, set_up, spread_now
 from rl.logbook import Logbook
+from rl.losses import LOSSES, Counts, Limits
 from rl.measuring import Measuring
+from rl.objective import Goal
+from rl.offline import OfflineError, Recorded, read_groups
+from rl.optim import Optimizer
+from rl.policies import ModelPolicy
 from rl.pool import LocalPool, Pool
 from rl.proof import prove
-from rl.rollout import Episode, Plan, uniform
+from rl.rollout import Episode
 from rl.schedule import rate_at
+from rl.seeds import ladder_of
 from rl.tree import START
-from rl.update_line import describe, learned, mis_scaled, update_line
+from rl.update_line import describe, finite, learned, mis_scaled, update_line
+from rl.weights import Spread
 
 
 class Trainer:
@@ -37,8 +48,15 @@ class Trainer:
         self.scenario = scenarios.get(config.scenario)
         self.options = self.scenario.resolve_options(config.options)
         brain = start_brain(config)
+        self.start_hash = weights_hash(brain)
         self.keeper = Keeper(out, config, self.scenario, brain)
-        self.state = RunState(adapter_arrays(brain))
+        self.state = RunState(adapter_arrays(brain), Optimizer(max_norm=config.max_norm))
+        goal = Goal(config.loss, Limits(config.epsilon, config.epsilon_high, config.delta or math.inf,
+                                        self.scenario.turn_cap),
+                    config.kl_weight, config.entropy_weight, config.imitation)  # fmt: skip
+        settings = Settings(config.scenario, config.model, config.rank, config.scale, config.tau, goal,
+                            config.credit == "branch", config.rows)  # fmt: skip
+        self.recorded = self._read_logs(brain, settings, check=not resume)
         if not resume:
             write_run(out, msgspec.to_builtins(config))
         # opening the log takes its lock: a run that is still running is left alone
@@ -51,12 +69,12 @@ class Trainer:
         except BaseException:
             self.log.close()
             raise
-        settings = Settings(config.scenario, config.model, config.rank, config.scale, config.tau, config.clip,
-                            config.kl_weight)  # fmt: skip
         args = (settings, config.adapter)
         self.pool = Pool(config.workers, set_up, args) if config.workers > 1 else LocalPool(set_up, args)
         self.prefix_hash = self.log.add_prefix(brain.tokenizer.encode(self.scenario.prefix), brain.tokenizer_hash)
         self.measuring = Measuring(config, self.scenario, brain, self.pool, self.log, self.prefix_hash, say, show)
+        groups = self.recorded.groups if self.recorded else []
+        self.gathering = Gathering(config, self.scenario, self.pool, groups)
 
     def close(self) -> None:
         self.pool.close()
@@ -66,7 +84,7 @@ class Trainer:
         """Baselines, updates, the answer. Returns what summary.json holds."""
         began = time.perf_counter()
         before = self.baselines()
-        while self.state.update < self.config.updates:
+        while self.state.update < self.config.updates and not self.state.stopped:
             self.one_update()
         after = self.answer(before)
         spent = sum(line["wall_s"] for line in self.state.metrics) + before["wall_s"] + after.pop("wall_s")
@@ -106,77 +124,135 @@ class Trainer:
         number = state.update + 1
         self.show(f"update {number}", state.update, config.updates)
         author = self.measuring.author(state, f"u{number - 1}")
-        shares, play_s = self._collect(number)
+        found = self.gathering.gather(state, number)
+        shares = found.shares
         episodes = [episode for share in shares for episode in share]
-        credit = credit_episodes(episodes, self.scenario.credit_key, state.values, config.credit, config.trace)
-        rate = rate_at(number, config.updates, config.rate, config.warmup)
-        gained = self._learn(number, credit, shares, rate)
+        played = [episode for share in found.played for episode in share]
+        credit = credit_episodes(episodes, self.scenario.credit_key, state.values, config.credit, config.trace,
+                                 LOSSES[config.loss].scaled, "turn_cap" if config.mask_truncated else "")  # fmt: skip
+        state.book.learn(played, ladder_of(self.scenario))
+        rate = state.rate_scale * rate_at(number, config.updates, config.rate, config.warmup)
+        gained = self._learn(number, credit, found, rate)
         if number == 1 and gained is None:
             self.say(mis_scaled(episodes, self.scenario))
         state.update = number
-        state.episodes += len(episodes)
-        set_adapter(self.keeper.brain, state.adapter)
-        self.log.add(episodes, author, "train", "train", self.prefix_hash, number, state.attempt)
-        line = update_line(number, state.attempt, state.episodes, episodes, credit, config.group_size, play_s, rate)
+        state.episodes += len(played)
+        self.log.add(played, author, "train", "train", self.prefix_hash, number, state.attempt)
+        line = update_line(number, state.attempt, state.episodes, episodes, credit, found.play_s, rate,
+                           len(episodes) - len(played))  # fmt: skip
         line |= gained or {}
-        if number % config.validate_every == 0 or number == config.updates:
+        broken = collapse(line, config, state.best[0])
+        last = number == config.updates or bool(state.stopped)
+        if broken is None and (number % config.validate_every == 0 or last):
             line["validation"] = self.measuring.validate(state)
-        line["wall_s"] = time.perf_counter() - began
-        state.metrics.append(line)
-        name = self.keeper.tree.name_for(number)
-        self.keeper.save(state, name, state.node, line)
-        if line["validation"] is not None and line["validation"] > state.best[0]:
-            state.best = (line["validation"], name)
-            self.keeper.tree.set_head(name)
-        self.keeper.add_line(line)
-        self.say(describe(line, config.updates))
+            broken = collapse(line, config, state.best[0])
+        self._finish(line, broken, began)
         for episode in episodes:
             if episode.error:
                 why = episode.error.splitlines()[-1]
                 self.say(f"a failed episode (seed {episode.plan.seed}) dropped its group: {why}")
 
-    def _collect(self, number: int) -> tuple[list[list[Episode]], float]:
-        """Plays this update's groups: each worker takes whole groups. The episodes by worker, and the seconds."""
-        seeds = self.scenario.splits["train"]
-        shares: list[list[Plan]] = [[] for _ in range(min(self.pool.workers, self.config.groups))]
-        for group in range(self.config.groups):
-            seed = seeds[int(uniform(f"{self.config.seed}/train/{number}", group) * len(seeds))]
-            name = f"u{number}a{self.state.attempt}/g{group}"
-            shares[group % len(shares)] += [
-                Plan(seed, self.options, name, f"{self.config.seed}/{number}/{group}/{member}")
-                for member in range(self.config.group_size)
-            ]
-        played = self.pool.map(collect, [{"adapter": self.state.adapter, "plans": plans} for plans in shares])
-        return [episodes for episodes, _ in played], max(seconds for _, seconds in played)
+    def _finish(self, line: dict[str, Any], broken: str | None, began: float) -> None:
+        """Saves the update's checkpoint and its line; goes back to the best validated one where this is a collapse."""
+        state, config = self.state, self.config
+        name, back_to = self.keeper.tree.name_for(state.update), None
+        if broken is not None:
+            back_to = state.best[1]
+            line["rolled_back_to"] = back_to
+            state.rate_scale *= SMALLER
+            state.rollbacks += 1
+            if state.rollbacks > config.rollbacks:
+                state.stopped = f"{state.rollbacks} roll-backs, more than --rollbacks {config.rollbacks}"
+        line["wall_s"] = time.perf_counter() - began
+        line = finite(line)
+        state.metrics.append(line)
+        self.keeper.save(state, name, state.node, line, back_to)
+        if broken is None and line["validation"] is not None and line["validation"] > state.best[0]:
+            state.best = (line["validation"], name)
+            self.keeper.tree.set_head(name)
+        self.keeper.add_line(line)
+        self.say(describe(line, config.updates))
+        if back_to is not None:
+            self.keeper.go_to(state, back_to)
+            self.say(f"roll-back: {broken}; back to {back_to}, the best on validation seeds, and on with "
+                     f"{state.rate_scale:g} of the learning rate")  # fmt: skip
+        if state.stopped:
+            self.say(f"training ends here: {state.stopped}; {self.keeper.tree.head()} plays")
 
-    def _learn(self, number: int, credit: Sequence[Credit], shares: Sequence[Sequence[Episode]],
-               rate: float) -> dict[str, Any] | None:  # fmt: skip
+    def _read_logs(self, brain: Brain, settings: Settings, check: bool) -> Recorded | None:
+        """What is learned from offline. With `check`, raises OfflineError where the start is too far from the policy
+        that was recorded for its log to say anything."""
+        if not self.config.offline:
+            return None
+        found = read_groups(self.config.offline, self.scenario, brain, self.config.tau)
+        episodes = [episode for group in found.groups for episode in group]
+        policy = ModelPolicy(brain, self.scenario.prefix, self.config.tau)
+        spread = spread_now(Worker(settings, policy, self.scenario, {}), episodes) if check else Spread()
+        if check and spread.by_turn is None and not self.config.imitation:
+            raise OfflineError(
+                f"{self.config.offline[0]}: no turn in it was sampled from a model with its probabilities; learn from "
+                "such turns by advantage-weighted imitation: --imitation 1"
+            )
+        if spread.by_turn is not None and spread.by_episode is not None:
+            shown = (f"effective sample size at the start: {100 * spread.by_turn:.1f} % of the actions, "
+                     f"{100 * spread.by_episode:.1f} % of the episodes")  # fmt: skip
+            if spread.by_turn < self.config.ess_floor:
+                raise OfflineError(
+                    f"{self.config.offline[0]}: {shown}; below --ess-floor {self.config.ess_floor:g}: the adapter that "
+                    "this starts from is too far from what was recorded; start from the recorded one, or record anew"
+                )
+            self.say(f"offline: {len(found.groups)} groups, {len(episodes)} episodes ({found.left_out} left out); "
+                     f"{shown}")  # fmt: skip
+        return found
+
+    def _learn(self, number: int, credit: Sequence[Credit], found: Gathered, rate: float) -> dict[str, Any] | None:
         """Takes the optimizer's steps; what was learned from, or None where all groups are dead and no step is taken.
         Proves the trainer before its first step."""
-        state = self.state
-        live = sum(c.advantage is not None for c in credit)
-        if not live:
+        state, config = self.state, self.config
+        if not any(c.given is not None for c in credit):
             return None
-        jobs = [{"adapter": state.adapter, "credit": [c.advantage for c in part]} for part in _parts(credit, shares)]
+        if any(found.replayed):
+            self.pool.map(give, found.replayed)
+        jobs = [{"adapter": state.adapter, "credit": [c.given for c in part], "others_play": self._others_play()}
+                for part in _parts(credit, found.shares)]  # fmt: skip
         if number == 1:
-            found = self.pool.map(prove, jobs)
+            proved = self.pool.map(prove, jobs)
             self.say("self-proof: " + ", ".join(f"{k} {v:.1e}" if isinstance(v, float) else str(v)
-                                                for k, v in found[0].items()))  # fmt: skip
-        for again in range(self.config.passes):
+                                                for k, v in proved[0].items()))  # fmt: skip
+        norm = 0.0
+        for again in range(config.passes):
             parts = self.pool.map(gradient, [{"adapter": state.adapter}] * len(jobs) if again else jobs)
-            mean = {name: sum(p.arrays[name] for p in parts if name in p.arrays) / np.float32(live)
+            counts = Counts(sum(p.counts.episodes for p in parts), sum(p.counts.rows for p in parts))
+            if not counts.rows:
+                return None
+            denominator = LOSSES[config.loss].denominator(counts)
+            if self._spent(parts, again):
+                break
+            mean = {name: sum(p.arrays[name] for p in parts if name in p.arrays) / np.float32(denominator)
                     for name in state.adapter}  # fmt: skip
-            state.adapter, norm = state.optimizer.step(state.adapter, mean, rate)
-        return learned(_add(parts), live, norm)
+            moved, norm = state.optimizer.step(state.adapter, mean, rate)
+            if not math.isfinite(norm):
+                break
+            state.adapter = moved
+        probed = self.pool.map(probe, [state.adapter] * len(jobs))
+        kl_after = sum(value for value, _ in probed) / max(1, sum(count for _, count in probed))
+        return learned(parts, denominator, norm, kl_after)
 
+    def _others_play(self) -> bool:
+        """Whether other weights than those that the run started from recorded what is learned from."""
+        return self.recorded is not None and self.recorded.weights != {self.start_hash}
 
-def _add(parts: list[Gradient]) -> Gradient:
-    """Sums of all shares; the slowest one's time, since they ran side by side."""
-    return Gradient(
-        {}, sum(p.loss for p in parts), sum(p.kl for p in parts), sum(p.entropy for p in parts),
-        sum(p.clipped for p in parts), max(p.worst_ratio for p in parts), sum(p.turns for p in parts),
-        sum(p.tokens for p in parts), max(p.train_s for p in parts),
-    )  # fmt: skip
+    def _spent(self, parts: Sequence[Gradient], again: int) -> bool:
+        """Whether the weights of recorded turns are too uneven to step on. At the first pass that ends the training."""
+        share = sum((p.spread for p in parts), Spread()).by_turn
+        if self.recorded is None or share is None or share >= self.config.ess_floor:
+            return False
+        if again == 0:
+            self.state.stopped = (
+                f"the effective sample size is {100 * share:.1f} % of the actions, below --ess-floor "
+                f"{self.config.ess_floor:g}: the policy has moved too far from what was recorded"
+            )
+        return True
 
 
 def _parts(credit: Sequence[Credit], shares: Sequence[Sequence[Episode]]) -> list[list[Credit]]:

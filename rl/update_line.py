@@ -2,47 +2,67 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from rl.credit import STATES, Credit
+from rl.credit import Credit, groups_of
+from rl.health import repeat_share
 from rl.learner import Gradient
 from rl.rollout import Episode
+from rl.weights import Spread
 from scenarios.contract import Scenario
 
-LEARNED = ("kl", "entropy", "clip_fraction", "loss", "worst_log_ratio", "turns_per_s_train", "tokens_per_s_train")
+LEARNED = ("kl", "kl_after", "entropy", "clip_fraction", "loss", "worst_log_ratio", "ess_turn", "ess_episode",
+           "turns_per_s_train", "tokens_per_s_train")  # fmt: skip
 """What is None where nothing was learned from."""
 
 
 def update_line(number: int, attempt: int, total: int, episodes: Sequence[Episode], credit: Sequence[Credit],
-                group_size: int, play_s: float, rate: float) -> dict[str, Any]:  # fmt: skip
-    """What was played in an update; `total` counts all training episodes so far."""
+                play_s: float, rate: float, replayed: int) -> dict[str, Any]:  # fmt: skip
+    """What an update was made of; `total` counts all episodes played in training so far, and `replayed` those of this
+    update that came from logs."""
     good = [episode for episode in episodes if not episode.error]
     rewards = np.array([episode.reward for episode in good])
     turns = sum(len(episode.turns) for episode in episodes)
     tokens = sum(len(turn.prompt_ids) + len(turn.sampled_ids) for e in episodes for turn in e.turns)
-    in_groups = {state: sum(c.state == state for c in credit) // group_size for state in STATES}
+    states = [{credit[i].state for i in members} for members in groups_of(episodes).values()]
+    speed = 1 / play_s if play_s else 0.0
     line: dict[str, Any] = {
-        "update": number, "attempt": attempt, "episodes": total,
+        "update": number, "attempt": attempt, "episodes": total, "replayed": replayed,
         "success": sum(e.success for e in good) / max(1, len(good)),
         "reward": float(rewards.mean()) if good else None,
         "reward_std": float(rewards.std()) if good else None,
-        "dead_groups": in_groups["dead"], "failed_groups": in_groups["failed"],
-        "turns_per_episode": turns / len(episodes), "learning_rate": rate, "gradient_norm": 0.0,
-        "turns_per_s_rollout": turns / play_s, "tokens_per_s_rollout": tokens / play_s, "validation": None,
+        "dead_groups": sum(found == {"dead"} for found in states),
+        "failed_groups": sum(found == {"failed"} for found in states),
+        "turns_per_episode": turns / len(episodes), "repeat_share": repeat_share(episodes),
+        "learning_rate": rate, "gradient_norm": 0.0,
+        "turns_per_s_rollout": turns * speed, "tokens_per_s_rollout": tokens * speed,
+        "validation": None, "rolled_back_to": None,
     }  # fmt: skip
     return line | dict.fromkeys(LEARNED)
 
 
-def learned(sums: Gradient, live: int, norm: float) -> dict[str, Any]:
-    """What was learned from, over `live` episodes."""
+def learned(parts: Sequence[Gradient], denominator: float, norm: float, kl_after: float) -> dict[str, Any]:
+    """What was learned from, in the last pass over all shares; the slowest one's time, since they ran side by side."""
+    episodes = sum(p.counts.episodes for p in parts)
+    seconds = max(p.train_s for p in parts)
+    spread = sum((p.spread for p in parts), Spread())
     return {
-        "gradient_norm": norm, "kl": sums.kl / live, "entropy": sums.entropy / live,
-        "clip_fraction": sums.clipped / live, "loss": sums.loss / live, "worst_log_ratio": sums.worst_ratio,
-        "turns_per_s_train": sums.turns / sums.train_s, "tokens_per_s_train": sums.tokens / sums.train_s,
+        "gradient_norm": norm, "kl": sum(p.kl for p in parts) / episodes, "kl_after": kl_after,
+        "entropy": sum(p.entropy for p in parts) / episodes, "clip_fraction": sum(p.clipped for p in parts) / episodes,
+        "loss": sum(p.loss for p in parts) / denominator, "worst_log_ratio": max(p.worst_ratio for p in parts),
+        "ess_turn": spread.by_turn, "ess_episode": spread.by_episode,
+        "turns_per_s_train": sum(p.counts.rows for p in parts) / seconds,
+        "tokens_per_s_train": sum(p.tokens for p in parts) / seconds,
     }  # fmt: skip
+
+
+def finite(line: dict[str, Any]) -> dict[str, Any]:
+    """The line as JSON holds it: a number that is none becomes null."""
+    return {k: None if isinstance(v, float) and not math.isfinite(v) else v for k, v in line.items()}
 
 
 def describe(line: dict[str, Any], updates: int) -> str:
@@ -51,6 +71,9 @@ def describe(line: dict[str, Any], updates: int) -> str:
     def show(name: str, form: str) -> str:
         return "-" if line[name] is None else format(line[name], form)
 
+    weights = "" if not line["replayed"] else (
+        f"  ess {100 * (line['ess_turn'] or 0):.0f} % of actions {100 * (line['ess_episode'] or 0):.0f} % of episodes"
+    )
     validation = "" if line["validation"] is None else f"  validation {100 * line['validation']:.1f} %"
     return (
         f"update {line['update']}/{updates}  episodes {line['episodes']}  success {100 * line['success']:.1f} %  "
@@ -58,7 +81,8 @@ def describe(line: dict[str, Any], updates: int) -> str:
         f"failed {line['failed_groups']}  kl {show('kl', '.4f')}  entropy {show('entropy', '.3f')}  "
         f"clip {show('clip_fraction', '.3f')}  loss {show('loss', '.4f')}  "
         f"turns/s {show('turns_per_s_rollout', '.0f')} play {show('turns_per_s_train', '.0f')} train  "
-        f"tokens/s {show('tokens_per_s_rollout', '.0f')} play {show('tokens_per_s_train', '.0f')} train{validation}"
+        f"tokens/s {show('tokens_per_s_rollout', '.0f')} play {show('tokens_per_s_train', '.0f')} train"
+        f"{weights}{validation}"
     )
 
 

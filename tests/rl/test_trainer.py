@@ -130,7 +130,7 @@ def test_a_kill_between_log_and_checkpoint_is_told_apart_by_attempt(straight, tm
 
 @pytest.mark.parametrize("credit", ["stage", "turn", "episode"])
 def test_an_all_dead_batch_makes_no_step(tmp_path, monkeypatch, credit):
-    monkeypatch.setattr(rl.credit, "advantages", lambda rewards, credit: None)
+    monkeypatch.setattr(rl.credit, "advantages", lambda *_: None)
     said = []
     trainer = started(tmp_path / "run", small(updates=1, credit=credit), say=said.append)
     before = {name: value.tobytes() for name, value in trainer.state.adapter.items()}

@@ -1,0 +1,99 @@
+"""Records groups to learn from offline: `python -m rl.record --scenario fetch_item --out FILE.b22`.
+
+Every group is `--group-size` episodes from one start, on train seeds, sampled.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import scenarios
+from npc.errors import NpcError
+from recorder import RecorderError
+from rl.command import CommandError, Parser, fail, options_from
+from rl.evaluation import score
+from rl.logbook import Author, Logbook
+from rl.policies import ModelPolicy, PolicyNameError, make_policy, parse_policy
+from rl.rollout import Plan, play, uniform
+from scenarios.contract import Scenario, ScenarioError, check_seed
+
+AT_ONCE = 32  # groups that are played side by side
+
+
+def author_of(policy: object, text: str, model: str = "", adapter: str = "") -> Author:
+    """A policy as the log names who plays, the hash of its weights read from memory."""
+    if not isinstance(policy, ModelPolicy):
+        return Author(text)
+    from npc.adapters import weights_hash
+
+    brain = policy.brain
+    return Author(text, model, adapter, weights_hash(brain), brain.base_hash, brain.tokenizer_hash)
+
+
+def group_plans(scenario: Scenario, options: dict[str, str], seed: int, groups: int, size: int) -> list[list[Plan]]:
+    """Groups on train seeds that depend on `seed` alone."""
+    seeds = scenario.splits["train"]
+    return [
+        [Plan(seeds[int(uniform(f"record/{seed}", group) * len(seeds))], options, f"r{seed}/g{group}",
+              f"record/{seed}/{group}/{member}") for member in range(size)]
+        for group in range(groups)
+    ]  # fmt: skip
+
+
+def record(args: argparse.Namespace) -> dict[str, object]:
+    """Runs the command; what it recorded, in figures."""
+    scenario = scenarios.get(args.scenario)
+    check_seed(args.seed)
+    options = scenario.resolve_options(options_from(args.option))
+    if args.group_size < 2:
+        raise CommandError(f"--group-size {args.group_size}: 2 or more")
+    if args.episodes < args.group_size:
+        raise CommandError(f"--episodes {args.episodes}: at least one group of {args.group_size}")
+    if not 0 < args.tau < float("inf"):
+        raise CommandError(f"--tau {args.tau}: a number above 0")
+    spec = parse_policy(args.policy or f"nano:{scenario.name}")
+    policy = make_policy(spec, scenario, args.tau)
+    plans = group_plans(scenario, options, args.seed, args.episodes // args.group_size, args.group_size)
+    named = hashlib.blake2b(f"{spec}{options}{args.seed}{Path(args.out).resolve()}".encode(), digest_size=6)
+    author = author_of(policy, spec.text, spec.model, spec.adapter or "")
+    played = []
+    with Logbook(Path(args.out), scenario, "python -m rl.record", named.hexdigest()) as log:
+        prefix = ""
+        if isinstance(policy, ModelPolicy):
+            prefix = log.add_prefix(policy.closed.prefix_ids, policy.brain.tokenizer_hash)
+        for start in range(0, len(plans), AT_ONCE):
+            episodes = play(policy, scenario, [plan for group in plans[start : start + AT_ONCE] for plan in group])
+            log.add(episodes, author, "train", "train", prefix)
+            played += episodes
+    return {"file": args.out, "policy": spec.text, "groups": len(plans), **score(played)}
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    parser = Parser(prog="python -m rl.record", description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("--scenario", required=True)
+    parser.add_argument("--option", action="append", default=[], metavar="KEY=VALUE")
+    parser.add_argument("--policy", help="who plays (default: nano with the scenario's own adapter)")
+    parser.add_argument("--episodes", type=int, default=1024, help="(default: %(default)s)")
+    parser.add_argument("--group-size", type=int, default=4, help="episodes from one start (default: %(default)s)")
+    parser.add_argument("--tau", type=float, default=1.0, help="sampling temperature (default: %(default)s)")
+    parser.add_argument("--seed", type=int, default=0, help="of seeds and dice (default: %(default)s)")
+    parser.add_argument("--out", required=True, metavar="FILE.b22")
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    args = parser.parse_args(argv)
+    try:
+        found = record(args)
+    except (ScenarioError, PolicyNameError, NpcError, RecorderError, CommandError, OSError) as error:
+        return fail("rl.record", error)
+    print(json.dumps(found) if args.json else
+          f"{found['n']} episodes in {found['groups']} groups by {found['policy']}: success "
+          f"{100 * float(str(found['success'])):.1f} %; {found['file']}")  # fmt: skip
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,113 @@
+"""A worker's share of an update as the loss takes it: the turns that count, with their credit, cut into batches."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from npc.mlx import mx
+from recorder.records import Turn
+from rl.credit import Credited
+from rl.losses import Counts
+from rl.objective import TurnBatch
+from rl.rollout import SHARED, Episode
+
+
+@dataclass
+class Share:
+    """Turns with advantage, in batches. `length` is how many turns of its episode count; `imitated` marks turns that
+    were not sampled. `reference` holds the reference's log-probabilities of each batch, (N, A)."""
+
+    turns: list[Turn] = field(default_factory=list)
+    advantage: list[float] = field(default_factory=list)
+    imitated: list[bool] = field(default_factory=list)
+    episode: list[int] = field(default_factory=list)
+    length: list[int] = field(default_factory=list)
+    batches: list[slice] = field(default_factory=list)
+    reference: list[np.ndarray] = field(default_factory=list)
+
+    @property
+    def counts(self) -> Counts:
+        return Counts(len(set(self.episode)), len(self.turns))
+
+    def batch(self, at: slice, reference_N_A: np.ndarray | None) -> TurnBatch:
+        """The turns at `at` for the loss. The behaviour log-probability is the recorded float32 one."""
+        turns, imitated = self.turns[at], self.imitated[at]
+        return TurnBatch(
+            chosen_N=mx.array([turn.legal.index(turn.executed) for turn in turns], dtype=mx.int32),
+            behaviour_logp_N=mx.array([0.0 if own else turn.logprob for turn, own in zip(turns, imitated, strict=True)],
+                                      dtype=mx.float32),
+            advantage_N=mx.array(self.advantage[at], dtype=mx.float32),
+            mask_N=mx.ones(len(turns)),
+            episode_N=mx.array(_from_zero(self.episode[at]), dtype=mx.int32),
+            length_N=mx.array(self.length[at], dtype=mx.float32),
+            imitated_N=mx.array(imitated).astype(mx.float32),
+            reference_logp_N_A=None if reference_N_A is None else mx.array(reference_N_A),
+        )  # fmt: skip
+
+
+def sampled(turn: Turn) -> bool:
+    """Whether the turn was drawn from a model's recorded probabilities, so that a ratio means something. Greedy,
+    fallback and human turns were not, nor one whose proposal was replaced, nor one without finite log-probabilities."""
+    return (
+        not turn.greedy
+        and not turn.fallback
+        and len(turn.logps) > 0
+        and bool(np.isfinite(turn.logp_values).all())
+        and turn.proposed == turn.executed
+    )
+
+
+def make_share(episodes: Sequence[Episode], credit: Sequence[Credited | None], rows: int, whole_episodes: bool = False,
+               imitate: bool = False) -> Share:  # fmt: skip
+    """The turns that count of the episodes that have credit (None: their group is dead or failed), in batches of about
+    `rows` turns of like length; with `whole_episodes`, no episode is cut.
+
+    Turns that were not sampled are imitated with `imitate` and left out without. An illegal proposal has no
+    probability and is always left out, and so is a turn that a branch shares with its root.
+    """
+    kept: list[tuple[Turn, float, int, int]] = []
+    for number, (episode, given) in enumerate(zip(episodes, credit, strict=True)):
+        if given is None:
+            continue
+        counts = np.ones(len(episode.turns), dtype=bool) if given.counts is None else given.counts
+        own = [
+            (turn, advantage)
+            for turn, advantage, counted in zip(episode.turns, given.advantage.tolist(), counts, strict=True)
+            if counted and turn.executed in turn.legal and turn.policy_note != SHARED and (imitate or sampled(turn))
+        ]
+        kept += [(turn, advantage, number, len(own)) for turn, advantage in own]
+    if not whole_episodes:
+        kept.sort(key=lambda row: len(row[0].prompt_ids))  # rows of one forward are of like length
+    share = Share(
+        [row[0] for row in kept], [row[1] for row in kept], [not sampled(row[0]) for row in kept],
+        [row[2] for row in kept], [row[3] for row in kept],
+    )  # fmt: skip
+    share.batches = _cut(share.episode, rows) if whole_episodes else _chunks(len(kept), rows)
+    return share
+
+
+def _chunks(count: int, rows: int) -> list[slice]:
+    return [slice(start, min(start + rows, count)) for start in range(0, count, rows)]
+
+
+def _cut(episode: Sequence[int], rows: int) -> list[slice]:
+    """Batches of whole episodes: as many as fit into `rows`, and never less than one."""
+    ends = [i for i in range(1, len(episode)) if episode[i] != episode[i - 1]] + [len(episode)]
+    found: list[slice] = []
+    start = before = 0
+    for end in ends:
+        if end - start > rows and before > start:
+            found.append(slice(start, before))
+            start = before
+        before = end
+    if before > start:
+        found.append(slice(start, before))
+    return found
+
+
+def _from_zero(numbers: Sequence[int]) -> list[int]:
+    order = {number: i for i, number in enumerate(dict.fromkeys(numbers))}
+    return [order[number] for number in numbers]
