@@ -83,8 +83,8 @@ def test_delta_bounds_the_ratio_of_a_worse_action_by_hand():
     assert slope.item() == 0.0
 
 
-TWO = dict(now=[0.6, 0.4, 0.5], behaviour=[0.5, 0.5, 0.25], advantage=[1.0, 1.0, -1.0], episode=[0, 0, 1],
-           length=[2.0, 2.0, 1.0])  # fmt: skip
+TWO = {"now": [0.6, 0.4, 0.5], "behaviour": [0.5, 0.5, 0.25], "advantage": [1.0, 1.0, -1.0], "episode": [0, 0, 1],
+           "length": [2.0, 2.0, 1.0]}  # fmt: skip
 """An episode of two turns, ratios 1.2 and 0.8, and one of one turn, ratio 2: values −1.2, −0.8 and 2."""
 
 
