@@ -33,7 +33,7 @@ from rl.policies import PolicyNameError, check_model, find_adapter
 from rl.pool import WorkerError
 from rl.proof import ProofError
 from rl.report import write_report
-from scenarios.contract import ScenarioError, check_seed
+from scenarios.contract import Scenario, ScenarioError, check_seed, nearest
 
 SMOKE = {
     "updates": 2, "groups": 4, "group_size": 4, "validate_every": 2, "validation_episodes": 16, "test_episodes": 24,
@@ -127,18 +127,34 @@ def config_from(args: argparse.Namespace) -> TrainConfig:
     options = scenario.resolve_options(options_from(args.option))
     model = "nano" if args.model == "auto" else args.model
     check_model(model)
-    adapter = find_adapter(model, args.adapter or scenario.name)
-    config = TrainConfig(scenario=scenario.name, model=model, adapter=adapter, options=options, seed=args.seed)
-    config = replace(config, **(SMOKE if args.smoke else {}))
-    loss = args.loss or config.loss
-    config = replace(config, epsilon=LOSSES[loss].epsilon, epsilon_high=LOSSES[loss].epsilon_high)
-    fields = [name for options in OPTIONS.values() for name in options]
-    config = replace(config, **{name: getattr(args, name) for name in fields if getattr(args, name) is not None})
+    config = TrainConfig(scenario=scenario.name, model=model, adapter=start_adapter(args, model, scenario),
+                         options=options, seed=args.seed)  # fmt: skip
+    fields = [name for group in OPTIONS.values() for name in group]
+    typed = {name: getattr(args, name) for name in fields if getattr(args, name) is not None}
+    for name in scenario.training:
+        if name not in fields:
+            raise ScenarioError(f"{scenario.name}: its training settings have no {name!r}; {nearest(name, fields)}")
+    given = {**scenario.training, **(SMOKE if args.smoke else {}), **typed}
+    loss = LOSSES.get(str(given.get("loss", config.loss)))
+    if loss is not None:  # check() names a loss that there isn't
+        given = {"epsilon": loss.epsilon, "epsilon_high": loss.epsilon_high} | given
+    config = replace(config, **given)
     config.check()
     for split, count in (("test", config.test_episodes), ("validation", config.validation_episodes)):
         plans_for(scenario, split, count, options)  # says so where there are not that many seeds
     named = f"{config}{time.time_ns()}{os.getpid()}"
     return replace(config, run_id=hashlib.blake2b(named.encode(), digest_size=6).hexdigest())
+
+
+def start_adapter(args: argparse.Namespace, model: str, scenario: Scenario) -> str:
+    """The adapter to start from: the one asked for, else the scenario's own; empty, for a fresh one, where none of its
+    name ships for the model."""
+    if args.adapter:
+        return find_adapter(model, args.adapter)
+    try:
+        return find_adapter(model, scenario.name)
+    except PolicyNameError:
+        return ""
 
 
 def out_folder(args: argparse.Namespace, scenario: str) -> Path:
@@ -207,8 +223,8 @@ def _run(args: argparse.Namespace, console: Console) -> int:
                 bar.update(task, description=what, completed=done, total=total)
 
             trainer = Trainer(out, config, say, resume=bool(args.resume), show=show)
-            start = Path(config.adapter).name
-            say(f"{config.scenario} with {config.model}, starting from the adapter {start}; run folder {out}")
+            start = f"the adapter {Path(config.adapter).name}" if config.adapter else "a fresh adapter"
+            say(f"{config.scenario} with {config.model}, starting from {start}; run folder {out}")
             summary = trainer.run()
         report = write_report(out)
     except (ScenarioError, NpcError, RecorderError, CheckpointError, ConfigError, CommandError, PolicyNameError,
