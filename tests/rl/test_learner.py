@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 
+import msgspec
 import numpy as np
 import pytest
 
 import rl.learner as learner
 import scenarios
 from npc.adapters import get_adapter
+from npc.mlx import mx
 from npc.models import base_weights, hash_arrays
 from recorder import Reader
 from rl.credit import Credited
@@ -64,6 +66,34 @@ def test_recomputed_log_probabilities_are_those_sampled_at_tau(tau):
     assert gradient(worker, job).worst_ratio > 1e-2
     with pytest.raises(ProofError, match="recomputed log-probabilities differ"):
         prove(worker, job)
+
+
+def test_ids_are_used_as_recorded(worker):
+    """What a turn's text says now is nothing to the loss; its ids are all."""
+    collect(worker, {"adapter": worker.reference, "plans": plans()})
+    credit = credit_for(worker.episodes)
+    for episode in worker.episodes:
+        episode.turns[:] = [msgspec.structs.replace(turn, observation="other words") for turn in episode.turns]
+    assert gradient(worker, {"adapter": worker.reference, "credit": credit}).worst_ratio < 5e-4
+    for episode in worker.episodes:
+        episode.turns[:] = [msgspec.structs.replace(t, prompt_ids=t.prompt_ids[1:]) for t in episode.turns]
+    assert gradient(worker, {"adapter": worker.reference, "credit": credit}).worst_ratio > 1e-2
+
+
+def test_a_long_prompt_is_never_cut(worker):
+    words = " ".join(["lantern dock"] * 200)
+    ids = worker.policy.closed.encode(words)
+    assert len(ids) > 400
+    assert ids[: len(ids) // 2] != ids[len(ids) // 2 :]
+    (decision,) = worker.policy.closed.decide([words], [("wait", "ask Tom")])
+    assert decision.prompt_ids == ids
+
+
+def test_the_cache_of_freed_buffers_does_not_grow(worker):
+    """MLX keeps what was freed, one buffer for each shape: after a gradient there is none of it left."""
+    job = collected(worker)
+    gradient(worker, job)
+    assert mx.get_cache_memory() < 1 << 20
 
 
 def test_ratio_is_one_at_the_first_pass_and_not_at_the_second(worker):
