@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from scenarios.contract import Outcome, Scenario, ScenarioError, hash_source
+from scenarios.contract import Option, Outcome, Scenario, ScenarioError, hash_source
 
 ILLEGAL = "illegal"  # the kind of an outcome whose proposal could not be done
 
@@ -26,6 +26,13 @@ class PlainScenario(Scenario):
     """
 
     state_type: type[msgspec.Struct]
+    engine_version = "1"
+    options: tuple[Option, ...] = ()
+    splits: dict[str, range] = {  # noqa: RUF012
+        "train": range(1_000_000),
+        "validation": range(1_000_000, 1_010_000),
+        "test": range(2_000_000, 2_001_000),
+    }
 
     @cached_property
     def source_hash(self) -> str:
