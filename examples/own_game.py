@@ -3,8 +3,8 @@
     python -m rl.train --scenario examples.own_game:Shop --out runs/keeper     teaches the keeper
     python -m examples.own_game --brain runs/keeper --record shop.b22          shows what it learned, and keeps the log
 
-A customer at the inn wants an item that lies on one of four shelves. Taking it earns `fetch` 0.5, giving it `serve` 0.5;
-giving something else ends the episode as "wrong", and so does the eighth turn, as "turn_cap".
+A customer at the inn wants an item that lies on one of four shelves. Taking it earns `fetch` 0.5, giving it `serve`
+0.5; giving something else ends the episode as "wrong", and the eighth turn as "turn_cap".
 """
 
 import argparse
@@ -93,9 +93,9 @@ def main(argv=None):
     parser.add_argument("--customers", type=int, default=-1, help="ends after so many (default: never)")
     parser.add_argument("--record", default="", metavar="FILE.b22")
     args = parser.parse_args(argv)
-    with BrainProcess(args.brain.model, args.brain.adapter, Shop.prefix) as brain:
-        with Writer(args.record, header=Header.here("own_game")) if args.record else nullcontext() as log:
-            play(args, brain, log)
+    log_or_none = Writer(args.record, header=Header.here("own_game")) if args.record else nullcontext()
+    with log_or_none as log, BrainProcess(args.brain.model, args.brain.adapter, Shop.prefix) as brain:
+        play(args, brain, log)
 
 
 def play(args, brain, log):

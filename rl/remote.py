@@ -28,6 +28,7 @@ from scenarios.contract import Scenario
 
 KEY = "ERRAND_API_KEY"
 SHORT_OF_TIME = (408, 409, 425, 429, 500, 502, 503, 504)  # worth asking again
+TOKENS = 2048  # that a reply may take, reasoning included
 LONGEST_REPLY = 300  # characters of an unusable reply that the log keeps
 RULE = "Answer with exactly one of the actions offered, in the same words, and nothing else."
 AGAIN = "That is not one of the actions. " + RULE
@@ -73,6 +74,22 @@ def parse_reply(text: str, legal: Sequence[str]) -> str | None:
     return folded.get(" ".join(said.split()).casefold()) if "\n" not in said else None
 
 
+def read_reply(scenario: Scenario, text: str, legal: Sequence[str]) -> str:
+    """What is played for a reply: the legal phrase that it is, else itself, which is then no action."""
+    return text if scenario.free_text is not None else parse_reply(text, legal) or text[:LONGEST_REPLY]
+
+
+def page_of(scenario: Scenario) -> str:
+    """What an agent that was never taught is told of a scenario."""
+    rule = "" if scenario.free_text is not None else f"\n\n{RULE}"
+    return f"{inspect.getdoc(type(scenario)) or ''}\n\n{scenario.prefix}{rule}"
+
+
+def told(scenario: Scenario, observation: str, legal: Sequence[str]) -> str:
+    """What it is told of a turn."""
+    return observation if scenario.free_text is not None else "\n".join([observation, "", "Actions:", *legal])
+
+
 class RemotePolicy:
     """Asks the server for each turn, several at a time. Sampled at `tau`, or at temperature 0 where greedy."""
 
@@ -109,6 +126,9 @@ class RemotePolicy:
 
     def _one(self, turn: TurnView, uniform: float | None) -> Decision:
         said = self._ask(turn, uniform, None)
+        if self.scenario.free_text is not None:
+            self._count(turns=1)
+            return Decision(said, -1, [], 0.0, [], [], [], self.tau, uniform is None)
         phrase = parse_reply(said, turn.legal)
         if phrase is None and self.chat:
             self._count(asked_again=1)
@@ -122,7 +142,7 @@ class RemotePolicy:
         return Decision(phrase, index, probs, 0.0, [], [], [], self.tau, uniform is None)
 
     def _ask(self, turn: TurnView, uniform: float | None, before: str | None) -> str:
-        body: dict[str, Any] = {"temperature": 0.0 if uniform is None else self.tau, "max_tokens": 512}
+        body: dict[str, Any] = {"temperature": 0.0 if uniform is None else self.tau, "max_tokens": TOKENS}
         if self.model:
             body["model"] = self.model
         if uniform is not None:
@@ -145,11 +165,9 @@ class RemotePolicy:
         return text if isinstance(text, str) else ""  # null: a model that said nothing
 
     def _messages(self, turn: TurnView, before: str | None) -> list[dict[str, str]]:
-        page = inspect.getdoc(type(self.scenario)) or ""
-        offered = "\n".join(turn.legal)
         messages = [
-            {"role": "system", "content": f"{page}\n\n{self.scenario.prefix}\n\n{RULE}"},
-            {"role": "user", "content": f"{turn.observation}\n\nActions:\n{offered}"},
+            {"role": "system", "content": page_of(self.scenario)},
+            {"role": "user", "content": told(self.scenario, turn.observation, turn.legal)},
         ]
         if before is not None:
             messages += [{"role": "assistant", "content": before}, {"role": "user", "content": AGAIN}]
