@@ -68,10 +68,14 @@ def test_the_evaluator_plays_and_records_each_reward_term(tmp_path):
     (tmp_path / "errand_env.py").write_text(MODULE)
     server = ThreadingHTTPServer(("127.0.0.1", 0), Server)
     threading.Thread(target=server.serve_forever, daemon=True).start()
-    words = ["vf-eval", "errand_env", "-m", "m", "--client.base-url", f"http://127.0.0.1:{server.server_port}/v1",
-             "--client.api-key-var", "NO_KEY", "--env.player.runtime.type", "subprocess",
-             "--env.player.harness.id", "null", "--env.taskset.split", "validation", "--no-push", "--select.limit", "2", "-o", "out"]  # fmt: skip
-    words[0] = str(Path(sys.executable).parent / words[0])
+    options = {
+        "--client.base-url": f"http://127.0.0.1:{server.server_port}/v1", "--client.api-key-var": "NO_KEY",
+        "--env.player.runtime.type": "subprocess", "--env.player.harness.id": "null",
+        "--env.taskset.split": "validation", "--select.limit": "2",
+    }  # fmt: skip
+    program = str(Path(sys.executable).parent / "vf-eval")
+    given = [word for pair in options.items() for word in pair]
+    words = [program, "errand_env", "-m", "m", *given, "--no-push", "-o", "out"]
     paths = {"PYTHONPATH": f"{tmp_path}{os.pathsep}{ROOT}", "NO_KEY": "x"}
     done = subprocess.run(words, cwd=tmp_path, env=os.environ | paths, capture_output=True, text=True, timeout=300)
     server.shutdown()
