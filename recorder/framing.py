@@ -14,6 +14,10 @@ from typing import NamedTuple
 FORMAT = 1
 """Major version of the format, written in HEADER and FOOTER. Additions don't raise it."""
 
+MINOR = 1
+"""Additions since: 1 brought GAP, reward versions in AMEND, and the tree of INDEX records. A reader that knows
+fewer reads what it knows."""
+
 SYNC = b"\xffb22"
 """Begins every record. 0xFF never occurs in UTF-8, so no text that is stored plainly can hold a sync."""
 

@@ -18,7 +18,7 @@ import msgspec
 import numpy as np
 
 from recorder.errors import RecordError
-from recorder.framing import FORMAT
+from recorder.framing import FORMAT, MINOR
 
 Natural = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
 """An integer of 0 … 2⁶³−1: ids, counts and seeds."""
@@ -58,6 +58,7 @@ class Header(Record, frozen=True, kw_only=True, omit_defaults=True):
     """Who writes from here on. First record of a file, and again where an append begins."""
 
     format: Natural = FORMAT
+    minor: Natural = 0
     engine_version: str = ""
     created_unix: float = 0.0
     program: str = ""
@@ -70,6 +71,7 @@ class Header(Record, frozen=True, kw_only=True, omit_defaults=True):
     def here(cls, program: str = "", engine_version: str = "", notes: dict[str, str] | None = None) -> Header:
         """A header of this moment, interpreter and machine."""
         return cls(
+            minor=MINOR,
             engine_version=engine_version,
             created_unix=time.time(),
             program=program,
