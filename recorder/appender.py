@@ -15,7 +15,7 @@ import msgspec
 
 from recorder import sync as syncing
 from recorder.codec import OPS, Deflater, encode, schema_json
-from recorder.dictionary import dictionary_id
+from recorder.dictionary import dictionary_hash, dictionary_id
 from recorder.directory import NAMED, Directory, IdRanges
 from recorder.errors import ClosedError, RecordTooLargeError, SyncFailedError
 from recorder.framing import Flag, Op
@@ -80,6 +80,8 @@ class Appender:
         self._pid = os.getpid()
         embedded = [*([dictionary] if dictionary is not None else []), *dictionaries]
         self._vital = [Dictionary(id=dictionary_id(data), data=data) for data in embedded]
+        hashes = {str(one.id): dictionary_hash(one.data) for one in self._vital}
+        header = msgspec.structs.replace(header, dictionaries=hashes)
         self._deflate = Deflater(dictionary, level)
         self._repeated: OrderedDict[str, Prefix] = OrderedDict()
         encoded = encode(header)

@@ -66,6 +66,7 @@ class Header(Record, frozen=True, kw_only=True, omit_defaults=True):
     platform: str = ""
     msgspec: str = ""
     notes: dict[str, str] = {}
+    dictionaries: dict[str, str] = {}
 
     @classmethod
     def here(cls, program: str = "", engine_version: str = "", notes: dict[str, str] | None = None) -> Header:

@@ -139,7 +139,11 @@ class _Salvage:
         if not any_record:
             raise NotALogError(f"{self.store.path}: no record in it can be read; there is nothing to recover")
         named.pop(0, None)
-        needed = [data for data in map(self.store.dictionary, named) if data is not None]
+        needed = []
+        for wanted in named:
+            with contextlib.suppress(PayloadError):  # another one with this id was lent; its frames will be dropped
+                data = self.store.dictionary(wanted)
+                needed += [] if data is None else [data]
         if first is None:
             return Header.here("recovered; the header is lost"), None, needed
         return first[0], first[1], needed

@@ -37,6 +37,8 @@ class Store:
         self.inflate = Inflater(self.dictionary)
         self._inflate_plain = Inflater(lambda _: None)
         self._known: dict[int, int] = {}
+        self._hashes: dict[str, str] = {}
+        """What HEADER records say of the dictionaries, by id."""
         self.source = Source(path)
         self.path = self.source.path
         self._dictionary_scan = self._scan_dictionaries()
@@ -213,15 +215,21 @@ class Store:
                 self._known.setdefault(found.id, offset)
                 if found.id == wanted:
                     return found.data
-        if wanted in self._spare:
-            return self._spare[wanted]
+        spare = self._spare.get(wanted)
         shipped = dictionary.shipped()
-        return shipped if shipped is not None and dictionary.dictionary_id(shipped) == wanted else None
+        if spare is None and shipped is not None and dictionary.dictionary_id(shipped) == wanted:
+            spare = shipped
+        if spare is not None and self._hashes.get(str(wanted), "") not in ("", dictionary.dictionary_hash(spare)):
+            raise PayloadError(f"zstd dictionary {wanted} is lost from the file, and the one at hand is another one")
+        return spare
 
     def _scan_dictionaries(self) -> Iterator[int]:
         for frame in self.source.frames(Damage()):
             if frame.op == Op.DICT:
                 yield frame.offset
+            elif frame.op == Op.HEADER:
+                header = self.decode(frame)
+                self._hashes.update(header.dictionaries if isinstance(header, Header) else {})
 
     def _dictionary_at(self, offset: int) -> Dictionary | None:
         frame = self.source.frame_at(offset)

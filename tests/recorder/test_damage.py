@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 from recorder import (
     DamagedLogError,
+    DictionaryError,
     NotALogError,
     OpenError,
     Reader,
@@ -140,6 +141,27 @@ def test_a_lost_dictionary_is_said_and_can_be_lent(tmp_path: Path) -> None:
     assert read == [] and damage.undecodable >= len(made) and damage.damaged
     assert damage.first_error is not None and "dictionary" in damage.first_error
     assert turns_of(path, dictionaries=[trained])[0] == made
+
+
+def test_a_wrong_dictionary_is_said_and_not_used(tmp_path: Path) -> None:
+    """Another one with the same id would give other texts without any error."""
+    samples = [dictionary.sample(a_turn(i // 8, i % 8)) for i in range(600)]
+    trained, other = dictionary.train(samples, 1024), dictionary.train(samples[:300], 1024)
+    forged = other[:4] + trained[4:8] + other[8:]
+    assert dictionary.dictionary_id(forged) == dictionary.dictionary_id(trained) and forged != trained
+    path = tmp_path / "a.b22"
+    made = a_log(path, dictionary=trained)
+    assert turns_of(path, dictionaries=[forged])[0] == made, "the file's own comes first"
+    data = bytearray(path.read_bytes())
+    for frame in frames_of(path):
+        if frame.op == Op.DICT:
+            data[frame.offset + HEAD_SIZE] ^= 1
+    path.write_bytes(data)
+    read, damage = turns_of(path, dictionaries=[forged])
+    assert read == [] and damage.undecodable >= len(made)
+    assert "is lost from the file, and the one at hand is another one" in str(damage.first_error)
+    with pytest.raises(DictionaryError, match="not a trained zstd dictionary"):
+        Reader(path, dictionaries=[b"words"])
 
 
 def test_the_middle_cut_out(small: Path) -> None:

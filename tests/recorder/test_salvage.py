@@ -137,6 +137,9 @@ def test_a_lent_dictionary_is_embedded_again(tmp_path: Path) -> None:
     path.write_bytes(data)
     without = recover(path, tmp_path / "none.b22")
     assert without.turns == 0 and without.dropped >= len(made) and not without.lossless
+    other = dictionary.train([dictionary.sample(a_turn(i // 8, i % 8)) for i in range(300)], 1024)
+    wrong = recover(path, tmp_path / "wrong.b22", dictionaries=[other[:4] + trained[4:8] + other[8:]])
+    assert wrong.turns == 0 and "another one" in str(wrong.damage.first_error)
     recover(path, out, dictionaries=[trained])
     assert turns_of(out)[0] == made, "the new log needs no help"
 
