@@ -24,7 +24,6 @@ class Node:
     """A checkpoint of a run; `success` is its share of solved validation seeds, None where it was not measured."""
 
     name: str
-    update: int
     success: float | None
 
 
@@ -51,8 +50,10 @@ class Side:
         spec = parse_policy(policy)
         if is_run(self._run):
             tree = Tree(self._run / "checkpoints")
-            self.nodes = tuple(_node(tree, name) for name in tree.names())
-            self.node = tree.names().index(node or tree.head())
+            names = [name for name in tree.names() if not tree.read(name).get("pruned")]
+            scores = tree.scores()
+            self.nodes = tuple(Node(name, scores.get(name)) for name in names)
+            self.node = names.index(node or tree.head())
         self._take(make_player(spec, scenario))
 
     def _take(self, player: Player) -> None:
@@ -174,8 +175,3 @@ class Comparison:
     def close(self) -> None:
         for side in self.sides:
             side.close()
-
-
-def _node(tree: Tree, name: str) -> Node:
-    facts = tree.read(name)
-    return Node(name, facts["update"], facts["metrics"].get("validation"))

@@ -24,7 +24,7 @@ from scenarios.village_map import load_village
 
 BETWEEN, FOOT = 6, 26  # pixels at scale 1
 SETTLES_S = 0.35  # a checkpoint plays when the slider has rested on it for so long
-STILL_S, STILL_TICKS = 0.5, 16  # in a film, what moves of itself and the light change only so often
+STILL_S, STILL_TICKS = 1.0, 24  # in a film, what moves of itself and the light change only so often
 LEFT_BUTTON = 1
 MARGIN = 12
 WORDS = 0.82  # of the words in the villages, which are small here, to those under them
@@ -81,7 +81,7 @@ class CompareShow:
         self._sliders = any(side.nodes for side in comparison.sides) and not still
         tiles = load_tiles()
         self._scenes = [Scene(load_village(), tiles) for _ in comparison.sides]
-        self._helped = False
+        self.helped = False
         self._held = -1  # the side whose slider the pointer holds
         self._wanted: tuple[int, int] | None = None  # side and checkpoint that the slider was moved to
         self._rested_s = 0.0
@@ -135,7 +135,7 @@ class CompareShow:
         return tuple(controls)
 
     def _help(self) -> None:
-        self._helped = not self._helped
+        self.helped = not self.helped
 
     def _node(self, side: int) -> int:
         """The checkpoint that the slider of a side stands on."""
@@ -154,8 +154,8 @@ class CompareShow:
 
     def press(self, key: int) -> bool:
         """Escape closes the page of keys, if it is open."""
-        if key == pygame.K_ESCAPE and self._helped:
-            self._helped = False
+        if key == pygame.K_ESCAPE and self.helped:
+            self.helped = False
             return True
         return False
 
@@ -187,7 +187,7 @@ class CompareShow:
             self._draw_side(surface, at, side)
         if not self._still:
             self._draw_foot(surface, p99_ms)
-        if self._helped:
+        if self.helped:
             helped = tuple((control.shown, control.doc) for control in self.controls if control.doc)
             draw_help(surface, surface.get_rect(), self.fonts, helped)
         return surface

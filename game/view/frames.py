@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterable
 
 KEPT = 2000
 EVERY = 30  # frames between two looks: sorting costs more than a frame should
@@ -26,8 +27,13 @@ class FrameTimes:
 
     def percentile_ms(self, percent: float) -> float:
         """By nearest rank over the frames kept; 0 before the first."""
-        ordered = sorted(self._seconds)
-        if not ordered:
-            return 0.0
-        rank = -(-len(ordered) * percent // 100)
-        return 1000 * ordered[max(int(rank), 1) - 1]
+        return percentile_ms(self._seconds, percent)
+
+
+def percentile_ms(seconds: Iterable[float], percent: float) -> float:
+    """A percentile by nearest rank, in milliseconds; 0 of nothing."""
+    ordered = sorted(seconds)
+    if not ordered:
+        return 0.0
+    rank = -(-len(ordered) * percent // 100)
+    return 1000 * ordered[max(int(rank), 1) - 1]

@@ -32,12 +32,12 @@ class ReplayShow:
         self.picture = Picture(self.first_size, extra_rows=1)
         page = Control((pygame.K_h, pygame.K_F1, pygame.K_QUESTION), "h", "this page of keys", self._turn_help, "keys")
         self.controls = (*controls_of(replay), page)
-        self._helped = False
+        self.helped = False
         self._timeline = Timeline()
         self._held = False  # the pointer holds the timeline
 
     def _turn_help(self) -> None:
-        self._helped = not self._helped
+        self.helped = not self.helped
 
     def resize(self, size: tuple[int, int]) -> None:
         self.picture.resize(size)
@@ -58,7 +58,7 @@ class ReplayShow:
         decided = shown.phase != THINKING
         if moment is not None and not replay.revealed:
             ghosts = ghosts_of(load_village(), moment.before.figures[0], shown.turn, decided, "")
-        helped = tuple((control.shown, control.doc) for control in self.controls) if self._helped else ()
+        helped = tuple((control.shown, control.doc) for control in self.controls) if self.helped else ()
         return View(
             moment=moment, text=shown.turn.observation, facts=replace(facts, tally=self._tally()),
             status=replay.note or self._where(), wrong=bool(replay.note), speed=self._speed(p99_ms),
@@ -86,8 +86,8 @@ class ReplayShow:
 
     def press(self, key: int) -> bool:
         """Escape closes the page of keys, if it is open."""
-        if key == pygame.K_ESCAPE and self._helped:
-            self._helped = False
+        if key == pygame.K_ESCAPE and self.helped:
+            self.helped = False
             return True
         return False
 
