@@ -43,6 +43,7 @@ COLUMNS = {
     "read_episode_ms": ("read ms", "{:.2f}"),
     "read_next_ms": ("next ms", "{:.2f}"),
 }
+ROOT = Path(__file__).parents[1]
 READS = 15
 ROUNDS = 3
 
@@ -65,7 +66,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if not peers:
         parser.error(f"--only {args.only}: there are {', '.join(peer.name for peer in PEERS)}")
     with tempfile.TemporaryDirectory(prefix="log-bench-") as folder:
-        log = Path(args.log) if args.log else Path(folder) / "turns.b22"
+        log = Path(args.log).absolute() if args.log else Path(folder) / "turns.b22"
         if not args.log:
             play_into(log, args.episodes)
         try:
@@ -194,7 +195,7 @@ def killed(peer: type[Peer], log: Path, folder: Path, number: int) -> int:
     data = folder / "log"
     data.mkdir()
     child = subprocess.Popen(
-        [sys.executable, "-m", "benchmarks.recorder", "--child", peer.name, str(data), str(log), str(count)]
+        [sys.executable, "-m", "benchmarks.recorder", "--child", peer.name, str(data), str(log), str(count)], cwd=ROOT
     )
     try:
         while not int.from_bytes(count.read_bytes(), "little"):

@@ -41,7 +41,7 @@ def write(rows: Rows, out: Path, name: str) -> tuple[int, int]:
             done.add(turn.executed)
     if not done.longest:
         raise ExportError("export: no turn to export; Minari can't hold an empty dataset")
-    data = out / "data"
+    data = out.absolute() / "data"  # Minari joins a relative path to itself
     data.mkdir(parents=True)
     empty = turns = 0
     with warnings.catch_warnings():

@@ -148,10 +148,13 @@ def test_the_hugging_face_folder_loads(log: Path, tmp_path: Path, capsys: pytest
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_minari(log: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_minari(
+    log: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     minari = pytest.importorskip("minari")
     pytest.importorskip("h5py")
-    out = tmp_path / "folder"
+    monkeypatch.chdir(tmp_path)
+    out = Path("folder")
     code, printed, _ = call(capsys, "export", log, "--format", "minari", "--out", out, "--name", "a/b-v0")
     assert code == 0 and printed == f"{out}: 14 turns; 1 episodes without a turn left out\n"
     dataset = minari.MinariDataset(out / "data")
