@@ -103,7 +103,7 @@ class Panel:
         self.rows = []
         y = self._caption(surface, y, f"It may do one of {len(facts.choices)}", facts.how)
         room = (self.size[1] - self._px(BOTTOM) - y) // self._row
-        shown, rest = fitting(facts.choices, room)
+        shown, rest = fitting(facts.choices, room, pointed)
         for choice in shown:
             row = pygame.Rect(self._left, y, self._width, self._row)
             self.rows.append((choice.phrase, row))
@@ -164,12 +164,15 @@ class Panel:
             write(surface, font, _signed(total), (0, y + px(30)), _colour(total), right=right)
 
 
-def fitting(choices: tuple[Choice, ...], room: int) -> tuple[list[Choice], list[Choice]]:
-    """The choices that are shown in so many lines, and those that the last line sums up; the chosen one is shown."""
+def fitting(choices: tuple[Choice, ...], room: int, pointed: str = "") -> tuple[list[Choice], list[Choice]]:
+    """The choices that are shown in so many lines, and those that the last line sums up.
+
+    The one that is chosen, or that a person points at, is among those shown.
+    """
     if len(choices) <= room:
         return list(choices), []
     shown = list(choices[: max(room - 1, 1)])
-    chosen = next((choice for choice in choices if choice.chosen), None)
+    chosen = next((choice for choice in choices if choice.chosen or choice.phrase == pointed), None)
     if chosen is not None and chosen not in shown:
         shown[-1] = chosen
     return shown, [choice for choice in choices if choice not in shown]

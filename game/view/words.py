@@ -45,12 +45,19 @@ class Words:
                 label.y -= label.height - 2
             written.append(label)
             surface.blit(name, label)
-        return self._draw_bubbles(surface, where, zoom, scene.spots, moment)
+        return self._draw_bubbles(surface, where, zoom, scene.spots, moment, written)
 
     def _draw_bubbles(
-        self, surface: pygame.Surface, where: pygame.Rect, zoom: float, spots: Mapping[str, pygame.Rect], moment: Moment
+        self,
+        surface: pygame.Surface,
+        where: pygame.Rect,
+        zoom: float,
+        spots: Mapping[str, pygame.Rect],
+        moment: Moment,
+        names: list[pygame.Rect],
     ) -> list[pygame.Rect]:
         """The outcome first, then what others say, newest first; who finds no room stays silent."""
+        faces = [name.union(name.move(0, round(zoom * 12))) for name in names]
         taken: list[pygame.Rect] = []
         said = [(moment.speech, PAPER)] if moment.speech is not None else []
         for remark, paper in [*said, *((remark, ASIDE) for remark in reversed(moment.remarks))]:
@@ -60,7 +67,8 @@ class Words:
             spot = spots[remark.who]
             head = _at(where, zoom, spot.centerx, spot.bottom - HEAD)
             room = where.inflate(-2 * MARGIN, -2 * MARGIN)
-            place = _free(bubble.get_rect(midbottom=(head[0], head[1] - self._fonts.px(21))), taken, room)
+            wanted = bubble.get_rect(midbottom=(head[0], head[1] - self._fonts.px(21)))
+            place = _free(wanted, [*taken, *faces], room) or _free(wanted, taken, room)
             if place is None:
                 continue
             taken.append(place)
