@@ -38,6 +38,7 @@ class Moment:
     remarks: tuple[Remark, ...] = ()
 
 
+MUMBLE_TICKS = 12
 MARKS = {"robbed": "alert", "gone": "question", "illegal": "alert", "delivered": "heart", "refused": "question"}
 
 
@@ -64,6 +65,9 @@ def moment_of(
     told = phase == OVER or at >= last
     speech = spoken(turn, trace[-1]) if told else None
     said = remarks(trace, tick)
+    if tick < MUMBLE_TICKS and not told:  # what was said while it thought, until it has been read
+        heard = {remark.who for remark in said}
+        said = (*(remark for remark in idle(trace[0], turn.turn, left) if remark.who not in heard), *said)
     mark = MARKS.get(turn.outcome_kind, "") if told else ""
     if told and ended is not None and ended != "success":
         mark = "rain"

@@ -14,14 +14,15 @@ import pytest
 from game.sim.observation import OUTCOME_KINDS
 from game.view.intents import Target, intents
 from game.view.journal import Journal
-from game.view.person import PERSON
+from game.view.person import PERSON, Person
 from game.view.play_show import PlayShow
+from game.view.players import Identity, RulePlayer
 from game.view.session import OVER, PLAYED, THINKING
 from game.view.sound import OUTCOMES, TUNES, Sounds, samples
 from game.view.window import Window
 from recorder import Episode, Reader
 from recorder.__main__ import main as recorder_main
-from tests.game.fronts import make_session, make_show, play_turns
+from tests.game.fronts import FETCH, make_session, make_show, play_turn, play_turns
 
 FRAME = 1 / 4  # long frames: there are few of them
 LONG = 400  # frames within which anything comes
@@ -338,3 +339,34 @@ def test_every_outcome_has_a_tune_that_can_be_heard() -> None:
         assert wave.dtype == np.int16 and 2000 < abs(wave).max() < 12_000 and len(wave) > 100
     assert set(OUTCOMES.values()) | {"step", "failed"} == set(TUNES)
     assert set(OUTCOMES) <= set(OUTCOME_KINDS)
+
+
+class Late(RulePlayer):
+    """A brain that a person is quicker than: it can be named only after a while."""
+
+    known = Identity()
+
+    @property
+    def identity(self) -> Identity:  # type: ignore[override]
+        return self.known
+
+
+def test_turns_of_a_model_stand_in_an_episode_that_names_its_weights(tmp_path: Path) -> None:
+    player, person = Late("random", FETCH), Person()
+    journal = Journal(tmp_path / "log.b22", "1")
+    session = make_session(player=player, journal=journal)
+    session.start(4)
+    session.hand_to(person, PERSON)
+    person.choose("wait")
+    play_turn(session)
+    session.proceed()
+    player.known = Identity("late", "adapter", "aa", "bb", "cc")
+    session.hand_to(player, "teacher")
+    play_turn(session)
+    play_turn(session)
+    journal.close()
+    mine, named = read(tmp_path / "log.b22")
+    assert mine.begin.weights_hash == "" and [turn.player for turn in mine.turns] == [PERSON]
+    assert named.begin.weights_hash == "cc" and named.begin.fork_of == mine.begin.episode
+    assert [turn.player for turn in named.turns] == [PERSON, "", ""]
+    assert recorder_main(["verify", "--resim", str(tmp_path / "log.b22")]) == 0
