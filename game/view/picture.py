@@ -13,6 +13,7 @@ from game.view.menu import Menu, draw_help, draw_menu
 from game.view.panel import MARGIN, Panel
 from game.view.scene import Scene
 from game.view.session import THINKING, Session
+from game.view.show import GAP
 from game.view.stage import Moment, Stage
 from game.view.text import DARK, DIM, GOLD, INK, RED, Fonts, fit, wrap, write
 from game.view.tiles import load_tiles
@@ -101,7 +102,10 @@ class Picture:
         text = fit(font, view.status, room - shown.width - px(20), middle=True)
         write(surface, font, text, (foot.x + margin, foot.y + px(6)), RED if view.wrong else INK)
         small = self._fonts.small
-        write(surface, small, fit(small, view.keys, room), (foot.x + margin, foot.y + px(27)), DIM)
+        keys = view.keys.split(GAP)
+        while len(keys) > 2 and small.size(GAP.join(keys))[0] > room:
+            del keys[-2]  # the last one is help, where they all are
+        write(surface, small, fit(small, GAP.join(keys), room), (foot.x + margin, foot.y + px(27)), DIM)
 
 
 def view_of(session: Session, stage: Stage, keys: str = "", pointed: str = "", p99_ms: float = 0.0) -> View:

@@ -9,6 +9,7 @@ from typing import Protocol
 import pygame
 
 Point = tuple[int, int]
+GAP = "    "  # between two entries of the line of keys
 
 
 @dataclass(frozen=True)
@@ -72,4 +73,4 @@ class Show(Protocol):
 
 def keys_line(controls: Sequence[Control]) -> str:
     """The line of keys under the picture."""
-    return "    ".join(f"{control.shown}: {control.brief}" for control in controls if control.brief)
+    return GAP.join(f"{control.shown}: {control.brief}" for control in controls if control.brief)

@@ -370,3 +370,10 @@ def test_turns_of_a_model_stand_in_an_episode_that_names_its_weights(tmp_path: P
     assert named.begin.weights_hash == "cc" and named.begin.fork_of == mine.begin.episode
     assert [turn.player for turn in named.turns] == [PERSON, "", ""]
     assert recorder_main(["verify", "--resim", str(tmp_path / "log.b22")]) == 0
+
+
+def test_the_docs_say_what_every_key_does(seat: Callable[..., Table]) -> None:
+    table = seat("teacher")
+    page = (Path(__file__).parents[2] / "docs" / "game.md").read_text(encoding="utf-8")
+    for key, words in table.show.help_lines():
+        assert f"| {key} | {words} |" in page
