@@ -93,7 +93,7 @@ def measure(policy: str, frames: int, size: tuple[int, int]) -> dict[str, Any]:
         stage = Stage(session)
         stage.speed = SPEED
         session.start(0)
-        window = Window(PlayShow(session, stage, roster, size))
+        window = Window(PlayShow(session, stage, roster, size), size=size)
         try:
             seconds, waited = run(window, player, frames)
         finally:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
+from typing import NamedTuple
 
 import numpy as np
 import pygame
@@ -22,6 +23,15 @@ CARRIED = ("lantern", "candle")
 LAMP_REACH, WINDOW_REACH, HAND_REACH, CANDLE_REACH = 46, 34, 40, 26  # source pixels
 
 
+class _Panes(NamedTuple):
+    """The windows of one building: lit and unlit, as big as the building's area, and where their light comes from."""
+
+    area: pygame.Rect
+    bright: pygame.Surface
+    dark: pygame.Surface
+    centres: list[tuple[int, int]]
+
+
 class Lights:
     """The light of one village, found in the drawing of its ground."""
 
@@ -30,14 +40,17 @@ class Lights:
         self._map = pygame.Surface(ground.get_size())
         self._glows: dict[tuple[int, int], pygame.Surface] = {}
         mask = _glowing(ground)
-        self._panes: dict[str, tuple[pygame.Surface, pygame.Surface, list[tuple[int, int]]]] = {}
+        self._panes: dict[str, _Panes] = {}
         for name, area in tiles.areas().items():
             part = np.zeros_like(mask)
             columns, rows = slice(area.left, area.right), slice(area.top, area.bottom)
             part[columns, rows] = mask[columns, rows]
             mask[columns, rows] = False
             if part.any():
-                self._panes[name] = (_cut(ground, part), _filled(part, PANE), _clusters(part))
+                part_of_ground, part_of_mask = ground.subsurface(area), part[columns, rows]
+                self._panes[name] = _Panes(
+                    area, _cut(part_of_ground, part_of_mask), _filled(part_of_mask, PANE), _clusters(part)
+                )
         self._lamps = [tiles.tile_rect(x, y, 1) for x, y in tiles.where("lamp")]
         self._rest = _cut(ground, mask)
 
@@ -58,9 +71,9 @@ class Lights:
         if level:
             for tile in self._lamps:
                 self._glow(light, (tile.centerx, tile.y + 5), LAMP_REACH, level)
-            for name, (_, _, centres) in self._panes.items():
+            for name, panes in self._panes.items():
                 if on[name]:
-                    for centre in centres:
+                    for centre in panes.centres:
                         self._glow(light, centre, WINDOW_REACH, level)
             for name, spot in spots.items():
                 figure = moment.before.figure(name)
@@ -74,12 +87,12 @@ class Lights:
                     self._glow(light, drawn.center, CANDLE_REACH, level)
         surface.blit(light, (0, 0), special_flags=pygame.BLEND_RGB_MULT)
         surface.blit(self._rest, (0, 0))
-        for name, (bright, dark, _) in self._panes.items():
+        for name, panes in self._panes.items():
             if on[name] and level:
-                bright.set_alpha(min(90 + 21 * level, 255))
-                surface.blit(bright, (0, 0))
+                panes.bright.set_alpha(min(90 + 21 * level, 255))
+                surface.blit(panes.bright, panes.area)
             elif not on[name]:
-                surface.blit(dark, (0, 0))
+                surface.blit(panes.dark, panes.area)
 
     @staticmethod
     def _is_on(name: str, moment: Moment) -> bool:

@@ -19,8 +19,17 @@ TYPED = {"+": pygame.K_PLUS, "-": pygame.K_MINUS, "?": pygame.K_QUESTION}
 class Window:
     """One window for one show. Only the display is initialised: no mixer, no joysticks."""
 
-    def __init__(self, show: Show, on_frame: Callable[[], None] = lambda: None, title: str = "Errand") -> None:
-        """Opens the window. `on_frame` is called after each frame. Raises pygame.error without a display."""
+    def __init__(
+        self,
+        show: Show,
+        on_frame: Callable[[], None] = lambda: None,
+        title: str = "Errand",
+        size: tuple[int, int] | None = None,
+    ) -> None:
+        """Opens the window, of `size` or of what the show wants and the screen has room for.
+
+        `on_frame` is called after each frame. Raises pygame.error without a display.
+        """
         pygame.display.init()
         if pygame.display.get_driver() == "offscreen" and os.environ.get("SDL_VIDEODRIVER") != "offscreen":
             pygame.display.quit()
@@ -30,7 +39,7 @@ class Window:
         self.open = True
         self._on_frame = on_frame
         pygame.display.set_caption(title)
-        self.screen = pygame.display.set_mode(self._first_size(), pygame.RESIZABLE)
+        self.screen = pygame.display.set_mode(size or self._first_size(), pygame.RESIZABLE)
         self._fit()
 
     def _first_size(self) -> tuple[int, int]:
