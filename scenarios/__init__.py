@@ -19,6 +19,7 @@ _OURS = {
     "sudoku": "scenarios.sudoku:Sudoku",
     "sudoku_code": "scenarios.sudoku_code:SudokuCode",
     "tile_2048": "scenarios.tile_2048:Tile2048",
+    "trade_chain": "scenarios.trade_chain:TradeChain",
 }
 _loaded: dict[str, Scenario] = {}
 

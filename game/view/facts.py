@@ -10,6 +10,7 @@ from typing import Protocol
 
 from game.sim.cast import PLACES
 from game.sim.observation import NOTHING, ROAD, UNKNOWN, Observation, ObservationError, parse_observation
+from game.sim.trading import parse_sight
 from game.view.answers import Result, summed_terms
 from game.view.person import PERSON
 from game.view.players import Player
@@ -134,8 +135,25 @@ def describe(observation: str) -> tuple[str, tuple[str, ...], tuple[str, ...]]:
     try:
         seen = parse_observation(observation)
     except ObservationError:
-        return "", (observation,), ()
+        return _trading(observation)
     return f"{seen.goal_person} wants the {seen.goal_item}", _seen(seen), _memory(seen)
+
+
+def _trading(observation: str) -> tuple[str, tuple[str, ...], tuple[str, ...]]:
+    """The same for one who trades."""
+    try:
+        sight = parse_sight(observation)
+    except ObservationError:
+        return "", (observation,), ()
+    where = "On the road" if sight.place == ROAD else f"At the {sight.place}"
+    people = [*sight.people, *(f"{name} (asked)" for name in sight.asked)]
+    seen = (f"{where}, the {sight.hold} in hand", f"Here too: {', '.join(people) or 'nobody'}")
+    deals = [
+        f"{o.person}: the {o.gives} for a {o.wants}" + ("" if o.place == UNKNOWN else f", at the {o.place}")
+        for o in sight.offers
+    ]
+    asker = "no idea where" if sight.asker == UNKNOWN else f"at the {sight.asker}"
+    return f"{sight.goal_person} wants the {sight.goal_item}", seen, (*deals, f"{sight.goal_person}: {asker}")
 
 
 def _seen(seen: Observation) -> tuple[str, ...]:
