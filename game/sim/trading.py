@@ -157,10 +157,11 @@ def parse_sight(text: str) -> Sight:
     if any(len(offer) != 4 for offer in found["trade"]) or len(found["goal"][0]) != 2:
         raise ObservationError("an offer takes 4 words, the goal 2")
     one = {name: found[name][0][0] for name in ("left", "last", "asker", "at", "hold")}
+    (item, person), (unseen,), (asked,), (near,) = found["goal"][0], found["unseen"], found["asked"], found["with"]
     sight = Sight(
-        int(one["left"]) if one["left"].isdigit() else -1, one["last"], tuple(found["unseen"][0]),
-        tuple(Offer(*offer) for offer in found["trade"]), one["asker"], one["at"], *found["goal"][0], one["hold"],
-        tuple(found["asked"][0]), tuple(found["with"][0]),
+        left=int(one["left"]) if one["left"].isdigit() else -1, last=one["last"], unseen=tuple(unseen),
+        offers=tuple(Offer(*offer) for offer in found["trade"]), asker=one["asker"], place=one["at"],
+        goal_item=item, goal_person=person, hold=one["hold"], asked=tuple(asked), people=tuple(near),
     )  # fmt: skip
     if sight.text() != text:
         raise ObservationError("words are out of order")
