@@ -27,7 +27,7 @@ class TrainConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     adapter: str
     options: dict[str, str] = {}
     seed: int = 0
-    updates: int = 16
+    updates: int = 8
     groups: int = 16
     group_size: int = 4
     passes: int = 2

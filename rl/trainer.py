@@ -138,8 +138,7 @@ class Trainer:
         state.update = number
         state.episodes += len(played)
         self.log.add(played, author, "train", "train", self.prefix_hash, number, state.attempt)
-        line = update_line(number, state.attempt, state.episodes, episodes, credit, found.play_s, rate,
-                           len(episodes) - len(played))  # fmt: skip
+        line = update_line(number, state.attempt, state.episodes, episodes, credit, played, found.play_s, rate)
         line |= gained or {}
         broken = collapse(line, config, state.best[0])
         last = number == config.updates or bool(state.stopped)

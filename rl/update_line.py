@@ -21,17 +21,18 @@ LEARNED = ("kl", "kl_after", "entropy", "clip_fraction", "loss", "worst_log_rati
 
 
 def update_line(number: int, attempt: int, total: int, episodes: Sequence[Episode], credit: Sequence[Credit],
-                play_s: float, rate: float, replayed: int) -> dict[str, Any]:  # fmt: skip
-    """What an update was made of; `total` counts all episodes played in training so far, and `replayed` those of this
-    update that came from logs."""
+                played: Sequence[Episode], play_s: float, rate: float) -> dict[str, Any]:  # fmt: skip
+    """What an update was made of; `total` counts all episodes played in training so far. `played` are those of
+    `episodes` that were played for it, in `play_s` seconds; the others came from logs."""
     good = [episode for episode in episodes if not episode.error]
     rewards = np.array([episode.reward for episode in good])
     turns = sum(len(episode.turns) for episode in episodes)
-    tokens = sum(len(turn.prompt_ids) + len(turn.sampled_ids) for e in episodes for turn in e.turns)
+    speed = 1 / play_s if played and play_s else 0.0
+    turns_played = sum(len(episode.turns) for episode in played)
+    tokens = sum(len(turn.prompt_ids) + len(turn.sampled_ids) for e in played for turn in e.turns)
     states = [{credit[i].state for i in members} for members in groups_of(episodes).values()]
-    speed = 1 / play_s if play_s else 0.0
     line: dict[str, Any] = {
-        "update": number, "attempt": attempt, "episodes": total, "replayed": replayed,
+        "update": number, "attempt": attempt, "episodes": total, "replayed": len(episodes) - len(played),
         "success": sum(e.success for e in good) / max(1, len(good)),
         "reward": float(rewards.mean()) if good else None,
         "reward_std": float(rewards.std()) if good else None,
@@ -39,7 +40,7 @@ def update_line(number: int, attempt: int, total: int, episodes: Sequence[Episod
         "failed_groups": sum(found == {"failed"} for found in states),
         "turns_per_episode": turns / len(episodes), "repeat_share": repeat_share(episodes),
         "learning_rate": rate, "gradient_norm": 0.0,
-        "turns_per_s_rollout": turns * speed, "tokens_per_s_rollout": tokens * speed,
+        "turns_per_s_rollout": turns_played * speed, "tokens_per_s_rollout": tokens * speed,
         "validation": None, "rolled_back_to": None,
     }  # fmt: skip
     return line | dict.fromkeys(LEARNED)
