@@ -19,6 +19,7 @@ from rl.command import CommandError, Parser, fail, options_from
 from rl.evaluation import score
 from rl.logbook import Author, Logbook
 from rl.policies import ModelPolicy, PolicyNameError, make_policy, parse_policy
+from rl.remote import RemoteError
 from rl.rollout import Plan, play, uniform
 from scenarios.contract import Scenario, ScenarioError, check_seed
 
@@ -87,7 +88,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     args = parser.parse_args(argv)
     try:
         found = record(args)
-    except (ScenarioError, PolicyNameError, NpcError, RecorderError, CommandError, OSError) as error:
+    except (ScenarioError, PolicyNameError, NpcError, RecorderError, CommandError, RemoteError, OSError) as error:
         return fail("rl.record", error)
     print(json.dumps(found) if args.json else
           f"{found['n']} episodes in {found['groups']} groups by {found['policy']}: success "

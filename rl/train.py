@@ -138,6 +138,8 @@ def config_from(args: argparse.Namespace) -> TrainConfig:
     loss = LOSSES.get(str(given.get("loss", config.loss)))
     if loss is not None:  # check() names a loss that there isn't
         given = {"epsilon": loss.epsilon, "epsilon_high": loss.epsilon_high} | given
+    if "offline" in given:  # found again from wherever the run goes on
+        given["offline"] = [str(Path(path).resolve()) for path in given["offline"]]
     config = replace(config, **given)
     config.check()
     for split, count in (("test", config.test_episodes), ("validation", config.validation_episodes)):

@@ -97,7 +97,7 @@ class Trainer:
             **after, "episodes": self.state.episodes, "updates": self.state.update,
             "kl_final": next((m["kl"] for m in reversed(self.state.metrics) if m["kl"] is not None), 0.0),
             "wall_s": spent, "wall_s_this_time": time.perf_counter() - began, "tau": self.config.tau,
-            "run": self.config.run_id,
+            "run": self.config.run_id, "rollbacks": self.state.rollbacks, "stopped": self.state.stopped,
         }  # fmt: skip
         self.keeper.write_summary(summary)
         return summary

@@ -139,7 +139,8 @@ def is_caught(fault: Fault) -> tuple[bool, str]:
         environment = os.environ | {"PYTHONPATH": str(root), "OMP_NUM_THREADS": "1"}
         done = subprocess.run([sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", fault.test],
                               cwd=root, env=environment, capture_output=True, text=True)  # fmt: skip
-    return done.returncode == 1, (done.stdout.strip().splitlines() or [done.stderr.strip()[-200:]])[-1]
+    told = [line for line in done.stdout.splitlines() if line.startswith(("FAILED", "ERROR"))]
+    return done.returncode == 1, told[0] if told else (done.stdout + done.stderr).strip()[-200:]
 
 
 def main(words: list[str]) -> int:

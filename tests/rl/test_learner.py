@@ -93,7 +93,7 @@ def test_the_cache_of_freed_buffers_does_not_grow(worker):
     """MLX keeps what was freed, one buffer for each shape: after a gradient there is none of it left."""
     job = collected(worker)
     gradient(worker, job)
-    assert mx.get_cache_memory() < 1 << 20
+    assert mx.get_cache_memory() < 8 << 20
 
 
 def test_ratio_is_one_at_the_first_pass_and_not_at_the_second(worker):
