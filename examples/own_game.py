@@ -1,7 +1,6 @@
 """A shop with a keeper who learns: a whole game of its own that uses Errand's brain, recorder and trainer.
 
-    python -m rl.train --scenario examples.own_game:Shop --out runs/keeper     teaches the keeper
-    python -m examples.own_game --brain runs/keeper --record shop.b22          shows what it learned, and keeps the log
+    python -m examples.own_game --brain runs/keeper --record shop.b22     (docs/embedding.md tells how it is taught)
 
 A customer at the inn wants an item that lies on one of four shelves. Taking it earns `fetch` 0.5, giving it `serve`
 0.5; giving something else ends the episode as "wrong", and the eighth turn as "turn_cap".

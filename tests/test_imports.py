@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
-PACKAGES = ("game", "scenarios", "recorder", "npc", "rl", "assets", "benchmarks")
+PACKAGES = ("game", "scenarios", "recorder", "npc", "rl", "assets", "benchmarks", "examples")
 
 # part -> the parts that it may import besides itself; fronts, and what is not named here, may import all
 MAY_IMPORT: dict[str, tuple[str, ...]] = {
@@ -18,7 +18,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "scenarios": ("game.sim",),
     "rl": ("scenarios", "npc", "recorder"),
 }
-MAY_SHOW_PICTURES = ("game.view", "game.__main__", "assets")
+MAY_SHOW_PICTURES = ("game.view", "game.__main__", "assets", "examples")
 
 Imports = dict[str, set[str]]  # module -> what it imports, as dotted names
 
