@@ -14,25 +14,28 @@ import os
 import sys
 import time
 from collections.abc import Sequence
+from contextlib import ExitStack
 from pathlib import Path
 
+import msgspec
 from msgspec.structs import replace
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 import scenarios
 from npc.errors import NpcError
 from recorder import RecorderError
 from rl.command import INTERRUPTED, CommandError, Parser, fail, options_from
-from rl.config import CREDITS, CURRICULA, LOSS_NAMES, ConfigError, TrainConfig
+from rl.config import CREDITS, CURRICULA, LOSS_NAMES, ConfigError, TrainConfig, from_run
 from rl.evaluation import plans_for
-from rl.files import CheckpointError, is_run
+from rl.files import CheckpointError, is_run, read_toml
+from rl.live import View
 from rl.losses import LOSSES
 from rl.offline import OfflineError
 from rl.policies import PolicyNameError, check_model, find_adapter
 from rl.pool import WorkerError
 from rl.proof import ProofError
 from rl.report import write_report
+from rl.trackers import TRACKERS, TrackerError, Trackers, check_installed
 from scenarios.contract import Scenario, ScenarioError, check_seed, nearest
 
 SMOKE = {
@@ -100,6 +103,9 @@ def arguments() -> argparse.ArgumentParser:
     parser.add_argument("--seed", type=int, default=0, help="of the training (default: %(default)s)")
     parser.add_argument("--out", help="run folder (default: runs/SCENARIO-DATE)")
     parser.add_argument("--resume", metavar="DIR", help="go on with the run in DIR; takes its options from there")
+    parser.add_argument("--config", metavar="FILE", help="do a run again by its run.toml; other options change it")
+    parser.set_defaults(kept={})  # settings of a --config file that have no option
+    parser.add_argument("--log-to", action="append", default=[], choices=TRACKERS, help="a tracker that is installed")
     parser.add_argument("--smoke", action="store_true", help="everything within a minute; proves nothing")
     parser.add_argument("--json", action="store_true", help="print the summary as one JSON object as the last line")
     for title, options in OPTIONS.items():
@@ -120,6 +126,8 @@ def arguments() -> argparse.ArgumentParser:
 
 def config_from(args: argparse.Namespace) -> TrainConfig:
     """The command line as a checked config. Raises one of the typed errors that `main` turns into a line."""
+    if args.config:
+        args = with_file(args)
     if not args.scenario:
         raise CommandError("--scenario is missing; there is " + ", ".join(scenarios.names()))
     scenario = scenarios.get(args.scenario)
@@ -134,7 +142,7 @@ def config_from(args: argparse.Namespace) -> TrainConfig:
     for name in scenario.training:
         if name not in fields:
             raise ScenarioError(f"{scenario.name}: its training settings have no {name!r}; {nearest(name, fields)}")
-    given = {**scenario.training, **(SMOKE if args.smoke else {}), **typed}
+    given = {**scenario.training, **(SMOKE if args.smoke else {}), **args.kept, **typed}
     loss = LOSSES.get(str(given.get("loss", config.loss)))
     if loss is not None:  # check() names a loss that there isn't
         given = {"epsilon": loss.epsilon, "epsilon_high": loss.epsilon_high} | given
@@ -153,10 +161,29 @@ def start_adapter(args: argparse.Namespace, model: str, scenario: Scenario) -> s
     name ships for the model."""
     if args.adapter:
         return find_adapter(model, args.adapter)
+    if args.config:
+        return ""  # as its run began
     try:
         return find_adapter(model, scenario.name)
     except PolicyNameError:
         return ""
+
+
+def with_file(args: argparse.Namespace) -> argparse.Namespace:
+    """The arguments with the settings of the run.toml that `--config` names, where the command line says nothing."""
+    path = Path(args.config)
+    config = from_run(read_toml(path), str(path))
+    options = config.options | options_from(args.option)
+    if not Path(config.adapter).is_dir() and "assets" in Path(config.adapter).parts:
+        config = replace(config, adapter=Path(config.adapter).name)  # shipped, where the project lay elsewhere
+    parser = arguments()
+    given = {name: value for name, value in vars(args).items() if value != parser.get_default(name)}
+    if args.smoke:
+        raise CommandError("--smoke has settings of its own; leave out --config or --smoke")
+    values = msgspec.to_builtins(config)
+    merged = vars(args) | {name: value for name, value in values.items() if name in args} | given
+    kept = {name: value for name, value in values.items() if name not in args and name not in ("options", "run_id")}
+    return argparse.Namespace(**merged | {"option": [f"{key}={value}" for key, value in options.items()], "kept": kept})
 
 
 def out_folder(args: argparse.Namespace, scenario: str) -> Path:
@@ -183,7 +210,7 @@ def run_to_resume(args: argparse.Namespace) -> Path:
         raise CommandError(f"--resume {out}: no run.toml in it, so there is no run to go on with")
     parser = arguments()
     given = [name for name, value in vars(args).items() if value != parser.get_default(name)]
-    others = [f"--{name.replace('_', '-')}" for name in given if name not in ("resume", "json")]
+    others = [f"--{name.replace('_', '-')}" for name in given if name not in ("resume", "json", "log_to")]
     if others:
         raise CommandError(f"--resume {out} goes on with the run's own settings; leave out {', '.join(others)}")
     return out
@@ -216,21 +243,21 @@ def _run(args: argparse.Namespace, console: Console) -> int:
                 return 0
         else:
             config = config_from(args)
+            check_installed(args.log_to)
             out = out_folder(args, config.scenario)
-        with Progress(TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(),
-                      console=console, transient=True) as bar:  # fmt: skip
-            task = bar.add_task("starting", total=config.updates)
-
-            def show(what: str, done: int, total: int) -> None:
-                bar.update(task, description=what, completed=done, total=total)
-
-            trainer = Trainer(out, config, say, resume=bool(args.resume), show=show)
+        title = f"{config.scenario} with {config.model}: {out}"
+        with ExitStack() as ends, View(console, title, config.updates) as view:
+            trainer = Trainer(out, config, say, resume=bool(args.resume), show=view.show)
+            view.lines += trainer.state.metrics
+            trackers = Trackers(args.log_to, out, config.run_id, msgspec.to_builtins(config), say)
+            ends.callback(trackers.close)
+            trainer.watchers += [view.watch, trackers.log]
             start = f"the adapter {Path(config.adapter).name}" if config.adapter else "a fresh adapter"
             say(f"{config.scenario} with {config.model}, starting from {start}; run folder {out}")
             summary = trainer.run()
         report = write_report(out)
     except (ScenarioError, NpcError, RecorderError, CheckpointError, ConfigError, CommandError, PolicyNameError,
-            OfflineError, OSError) as error:  # fmt: skip
+            OfflineError, TrackerError, OSError) as error:  # fmt: skip
         if trainer is None:
             if out is not None and out.is_dir() and not any(out.iterdir()):
                 out.rmdir()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +45,7 @@ class Trainer:
         self.config = config
         self.say = say
         self.show = show
+        self.watchers: list[Callable[[dict[str, Any]], None]] = []  # each is given every update's line
         self.scenario = scenarios.get(config.scenario)
         self.options = self.scenario.resolve_options(config.options)
         brain = start_brain(config)
@@ -170,6 +171,8 @@ class Trainer:
             state.best = (line["validation"], name)
             self.keeper.tree.set_head(name)
         self.keeper.add_line(line)
+        for watch in self.watchers:
+            watch(line)
         self.say(describe(line, config.updates))
         if back_to is not None:
             self.keeper.go_to(state, back_to)

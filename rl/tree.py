@@ -210,7 +210,9 @@ class Tree:
 
     def needed(self) -> set[str]:
         """The nodes whose weights something needs: what plays, what is compared with, what training goes on from."""
-        found = {START, self.head(), self.best(), self.tip(), *(branch.start for branch in self.branches())}
+        tip = self.tip()
+        back_to = self.read(tip).get("rolled_back_to") if tip else None
+        found = {START, self.head(), self.best(), tip, back_to, *(branch.start for branch in self.branches())}
         return {name for name in found if name and self.has(name)}
 
     def prune(self, keep: Iterable[str]) -> tuple[list[str], int]:

@@ -37,10 +37,11 @@ def drawn(found: dict[str, Any]) -> list[str]:
         while True:
             lines.append("  " * depth + _told(node, found["goes_on_from"]))
             further = children.get(node["node"], [])
-            same = next((child for child in further if child["branch"] == node["branch"]), None)
+            same = next((child for child in reversed(further) if child["branch"] == node["branch"]), None)
             for child in further:
                 if child is not same:
-                    lines.append("  " * depth + f"└ branch {child['branch']}")
+                    other = child["branch"] != node["branch"]
+                    lines.append("  " * depth + (f"└ branch {child['branch']}" if other else "└ taken back"))
                     follow(child, depth + 1)
             if same is None:
                 return

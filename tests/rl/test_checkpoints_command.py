@@ -98,6 +98,16 @@ def test_the_tree_shows_every_node_and_where_a_branch_left(tmp_path: Path, capsy
     assert "head" in lines[-1]
 
 
+def test_what_was_taken_back_is_set_in_under_the_node_that_training_went_back_to(tmp_path: Path, capsys) -> None:
+    folder = fake_run(tmp_path / "run", episodes=1, updates=4)
+    tree = Tree(folder / "checkpoints")
+    tree.add("u0005", {"update": 5, "parent": "u0002", "metrics": {}}, lambda place: None)
+    assert main([str(folder), "tree"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in lines] == ["start", "u0001", "u0002", "└", "u0003", "u0004", "u0005"]
+    assert lines[3].strip() == "└ taken back" and lines[4].startswith("  u0003") and lines[6].startswith("u0005")
+
+
 def test_show_says_what_a_node_holds(made: Path, capsys) -> None:
     found = ask(capsys, str(made), "show", "u0002")
     assert found["path"] == ["start", "u0001", "u0002"]

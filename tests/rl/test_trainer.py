@@ -7,16 +7,20 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
+import msgspec
 import numpy as np
 import pytest
 
 import rl.credit
+import scenarios
 from npc.mlx import mx
 from recorder import Reader
 from rl.config import TrainConfig
+from rl.files import read_run, write_run
 from rl.policies import find_adapter
-from rl.train import main
+from rl.train import arguments, config_from, main
 from rl.trainer import Trainer
 
 TIMES = {"wall_s", "turns_per_s_rollout", "tokens_per_s_rollout", "turns_per_s_train", "tokens_per_s_train", "attempt"}
@@ -293,3 +297,86 @@ def test_smoke_ends_well_in_a_process_of_its_own(tmp_path):
     summary = json.loads(done.stdout.splitlines()[-1])
     assert summary["updates"] == 2
     assert (tmp_path / "run/report.html").stat().st_size > 10_000
+
+
+def settings_of(out: Path) -> dict:
+    return {name: value for name, value in read_run(out).items() if name != "run_id"}
+
+
+def test_a_run_toml_does_the_run_again_bit_for_bit(straight, tmp_path, capsys):
+    out, summary = straight
+    again = tmp_path / "again"
+    assert main(["--config", str(out / "run.toml"), "--out", str(again), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out.splitlines()[-1])["trained"] == summary["trained"]
+    scenario = scenarios.get("fetch_item")
+    assert settings_of(again) == settings_of(out) | {"options": scenario.resolve_options({})}
+    assert read_run(again)["run_id"] != read_run(out)["run_id"]
+    for node in ("u0001", "u0002"):
+        assert adapter_of(again, node) == adapter_of(out, node)
+    assert metrics_of(again) == metrics_of(out)
+
+
+def config_of(*words: str) -> TrainConfig:
+    return config_from(arguments().parse_args(list(words)))
+
+
+def test_options_beside_a_run_toml_change_it(tmp_path):
+    write_run(tmp_path, msgspec.to_builtins(small(rank=8, warmup=3, options={"difficulty": "2", "without": "Pip"})))
+    file = str(tmp_path / "run.toml")
+    plain = config_of("--config", file)
+    assert (plain.rank, plain.warmup, plain.groups, plain.options["difficulty"]) == (8, 3, 2, "2")
+    changed = config_of("--config", file, "--seed", "4", "--rate", "0.5", "--option", "difficulty=5")
+    assert (changed.seed, changed.rate) == (4, 0.5)
+    assert changed.options == {"difficulty": "5", "without": "Pip"}
+    assert msgspec.structs.replace(changed, seed=plain.seed, rate=plain.rate, options=plain.options,
+                                   run_id=plain.run_id) == plain  # fmt: skip
+
+
+def test_a_run_toml_of_another_machine_finds_the_shipped_adapter(tmp_path):
+    there = msgspec.to_builtins(small()) | {"adapter": "/home/her/errand/assets/adapters/nano/fetch_item"}
+    write_run(tmp_path, there)
+    assert config_of("--config", str(tmp_path / "run.toml")).adapter == find_adapter("nano", "fetch_item")
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ('scenario = "fetch_item"\nrat = 0.1', "run.toml: no setting 'rat'; did you mean 'rate'?"),
+        ("scenario = ", "not a readable run.toml"),
+        ('scenario = "fetch_item"\nmodel = "nano"\nadapter = "fetch_item"\nrate = "fast"', "rate"),
+        ('scenario = "fetch_item"', "required field `model`"),
+        (None, "run.toml: not a readable run.toml"),
+    ],
+)
+def test_a_bad_run_toml_gets_one_line(text, says, tmp_path, capsys):
+    file = tmp_path / "run.toml"
+    if text is not None:
+        file.write_text(text)
+    assert main(["--config", str(file), "--out", str(tmp_path / "run")]) == 2
+    said = capsys.readouterr().err
+    assert says in said and said.count("\n") == 1
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_tracker_gets_every_update_and_a_missing_one_stops_before_anything_is_made(tmp_path, monkeypatch, capsys):
+    logged = []
+    fake = SimpleNamespace(init=lambda **how: None, log=lambda numbers, step: logged.append((step, numbers)),
+                           finish=lambda: logged.append("end"))  # fmt: skip
+    monkeypatch.setitem(sys.modules, "trackio", fake)
+    monkeypatch.setitem(sys.modules, "wandb", None)
+    write_run(tmp_path, msgspec.to_builtins(small()))
+    words = ["--config", str(tmp_path / "run.toml"), "--out", str(tmp_path / "run")]
+    assert main([*words, "--log-to", "wandb"]) == 2
+    assert "wandb is not installed" in capsys.readouterr().err
+    assert not (tmp_path / "run").exists()
+    assert main([*words, "--log-to", "trackio"]) == 0
+    assert [step for step, _ in logged[:-1]] == [1, 2] and logged[-1] == "end"
+    assert logged[1][1]["success"] == metrics_of(tmp_path / "run")[1]["success"]
+
+
+def test_help_groups_the_options(capsys):
+    with pytest.raises(SystemExit):
+        arguments().parse_args(["--help"])
+    shown = capsys.readouterr().out
+    headings = [line for line in shown.splitlines() if line.endswith(":") and not line.startswith(" ")]
+    assert len(headings) >= 3 and "learning:" in headings
