@@ -163,6 +163,12 @@ def test_pruning_keeps_what_something_needs_and_the_whole_tree(tree: Tree) -> No
     assert tree.prune([]) == ([], 0)
 
 
+def test_pruning_keeps_what_a_collapsed_training_goes_back_to(tree: Tree) -> None:
+    grown(tree)
+    tree.add("u0005", facts(5, "u0004") | {"rolled_back_to": "u0002"}, weights(""))
+    assert tree.prune([])[0] == ["u0001", "u0004"]
+
+
 def test_pruning_keeps_what_is_asked_for_and_where_branches_begin(tree: Tree) -> None:
     grown(tree)
     tree.start_branch("u0001")

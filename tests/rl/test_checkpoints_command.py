@@ -127,15 +127,17 @@ def test_head_names_who_plays_and_sets_it(copy: Path, capsys) -> None:
     assert ask(capsys, str(copy), "head", "--set", "best") == {"head": best, "head_by_hand": False}
 
 
-def test_prune_frees_room_and_says_how_much(copy: Path, capsys) -> None:
-    tree = Tree(copy / "checkpoints")
+def test_prune_frees_room_and_says_how_much(tmp_path: Path, capsys) -> None:
+    folder = fake_run(tmp_path / "run", episodes=1, updates=3)
+    tree = Tree(folder / "checkpoints")
+    for name in tree.names():
+        (tree.folder(name) / "adapters.safetensors").write_bytes(b"0123456789")
     tree.set_head("start", by_hand=True)
-    (copy / "baseline.json").write_text(json.dumps({"validation": 2.0}))  # so that the start is the best, too
-    assert ask(capsys, str(copy), "prune", "--dry-run") == {"would_prune": ["u0001", "u0002"]}
-    size = sum(path.stat().st_size for path in tree.folder("u0002").iterdir() if path.name != "node.json")
-    assert ask(capsys, str(copy), "prune", "--keep", "u0001") == {"pruned": ["u0002"], "bytes": size}
+    (folder / "baseline.json").write_text(json.dumps({"validation": 2.0}))  # so that the start is the best, too
+    assert ask(capsys, str(folder), "prune", "--dry-run") == {"would_prune": ["u0001", "u0002"]}
+    assert ask(capsys, str(folder), "prune", "--keep", "u0001") == {"pruned": ["u0002"], "bytes": 10}
     assert {path.name for path in tree.folder("u0002").iterdir()} == {"node.json"}
-    assert main([str(copy), "branch", "u0002"]) == 2
+    assert main([str(folder), "branch", "u0002"]) == 2
     assert "pruned; choose start, u0001, u0003" in capsys.readouterr().err
 
 
