@@ -306,4 +306,4 @@ def missing(peer: type[Peer]) -> str:
     return ""
 
 
-PEERS: tuple[type[Peer], ...] = (B22, Minari, Mcap, Parquet, JsonGzip)
+PEERS: tuple[type[Peer], ...] = (B22, Mcap, Parquet, JsonGzip, Minari)

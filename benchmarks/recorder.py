@@ -85,6 +85,7 @@ def main(argv: Sequence[str] | None = None) -> int:
                 continue
             say(f"{peer.name} ...")
             results.append(measure(peer, episodes, log, Path(folder), args.many, args.kills))
+            say(table(results[-1:])[-1].replace("*", " ").rstrip())
     turns = sum(len(one.turns) for one in episodes)
     print(f"{turns:,} turns of {len(episodes):,} episodes; one of {args.many:,} read; worst of {args.kills} kills")
     print("\n".join(table(results)))

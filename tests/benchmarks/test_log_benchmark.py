@@ -66,7 +66,7 @@ def test_a_recorder_that_is_not_installed_is_left_out_aloud(
 
 @pytest.mark.parametrize(
     ("arguments", "says"),
-    [(["--only", "nobody"], "there are b22, minari"), (["--kills", "0"], "at least 1"),
+    [(["--only", "nobody"], "there are b22, mcap"), (["--kills", "0"], "at least 1"),
      (["--log", "none.b22", "--only", "b22"], "none.b22: can't be opened")],
 )  # fmt: skip
 def test_bad_use(arguments: list[str], says: str, capsys: pytest.CaptureFixture[str]) -> None:
