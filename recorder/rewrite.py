@@ -11,9 +11,9 @@ from msgspec.structs import replace
 
 from recorder.appender import Appender
 from recorder.codec import LEVEL
-from recorder.dictionary import shipped
+from recorder.dictionary import dictionary_hash, dictionary_id, shipped
 from recorder.errors import DamagedLogError, OpenError, RecorderError
-from recorder.framing import FORMAT
+from recorder.framing import FORMAT, MINOR
 from recorder.fresh import fresh
 from recorder.reader import Reader
 from recorder.records import (
@@ -45,7 +45,8 @@ class Source(msgspec.Struct):
 
     path: str
     format: int
-    """Of its first header; 0 where it has none."""
+    """Of its first header; 0 where that is lost."""
+    minor: int
     first_episode: int
     """What was added to each of its episode ids."""
     sessions: int = 0
@@ -63,6 +64,7 @@ class Rewritten(msgspec.Struct):
     out: str
     sources: list[Source]
     format: int = FORMAT
+    minor: int = MINOR
     bytes: int = 0
 
 
@@ -110,10 +112,10 @@ def _rewrite(paths: Sequence[Path], out: Path, check: bool) -> Rewritten:
             first = reader.header or Header()
         dictionary = shipped()
         log = Appender(
-            part, replace(first, format=FORMAT), append=False, dictionary=dictionary, policy="episode",
+            part, _renewed(first), append=False, dictionary=dictionary, policy="episode",
             sync_every=1.0, level=LEVEL, index_every=INDEX_EVERY,
         )  # fmt: skip
-        copy = _Copy(log)
+        copy = _Copy(log, dictionary)
         try:
             for path in paths:
                 with Reader(path) as reader:
@@ -135,6 +137,8 @@ def _no_damage(paths: Sequence[Path]) -> None:
             damage = reader.check()
         if damage.damaged:
             raise DamagedLogError(f"{path}: damaged; recover it first: python -m recorder recover {path} --out NEW")
+        if not damage.records:
+            raise MergeError(f"{path}: empty: no record was ever written whole")
         if damage.skipped_unknown:
             raise MergeError(
                 f"{path}: holds {damage.skipped_unknown:,} records of a later version, which would be lost; "
@@ -142,11 +146,18 @@ def _no_damage(paths: Sequence[Path]) -> None:
             )
 
 
+def _renewed(header: Header, dictionaries: dict[str, str] | None = None) -> Header:
+    """A header as it is written today: who wrote, and when, stays; what speaks of the file's form is new."""
+    return replace(header, format=FORMAT, minor=MINOR, dictionaries=dictionaries or {})
+
+
 class _Copy:
     """Puts the records of one log after another into a new one."""
 
-    def __init__(self, log: Appender) -> None:
+    def __init__(self, log: Appender, dictionary: bytes | None) -> None:
         self.log = log
+        self.dictionaries = {} if dictionary is None else {str(dictionary_id(dictionary)): dictionary_hash(dictionary)}
+        """As every header of the new log names them."""
         self.begun = False
         """Whether the first header, with which the new log begins, has gone by."""
         self.free = 0
@@ -158,10 +169,8 @@ class _Copy:
     def take(self, reader: Reader) -> Source:
         """All records of one log."""
         self.number += 1
-        header = reader.header
-        source = Source(
-            str(reader.path), header.format if header else 0, self.free, bytes=reader.size
-        )
+        format, minor = (reader.header.format, reader.header.minor) if reader.header else (0, 0)
+        source = Source(str(reader.path), format, minor, self.free, bytes=reader.size)
         mine: dict[str, str] = {}
         for _, record in reader.records():
             if isinstance(record, Header):
@@ -169,7 +178,7 @@ class _Copy:
                 if not self.begun:
                     self.begun = True
                     continue
-                record = replace(record, format=FORMAT)
+                record = _renewed(record, self.dictionaries)
             elif isinstance(record, _MADE_ANEW):
                 continue
             elif isinstance(record, Prefix):
@@ -235,6 +244,6 @@ def _compare(source: Path, part: Path) -> None:
 def _content(reader: Reader) -> Iterator[Record]:
     for _, record in reader.records():
         if isinstance(record, Header):
-            yield replace(record, format=FORMAT)
+            yield _renewed(record)
         elif not isinstance(record, (*_MADE_ANEW, Prefix)):
             yield record

@@ -29,10 +29,10 @@ def run(options: argparse.Namespace) -> int:
     if options.json:
         print_json(msgspec.to_builtins(done))
         return GOOD
-    before = f"format {source.format}" if source.format else "no header"
+    before = f"format {source.format}.{source.minor}" if source.format else "no header"
     print(one_line(f"{source.path}: {before}, {source.bytes:,} bytes"))
     print(one_line(
-        f"{done.out}: format {done.format}, {done.bytes:,} bytes; {source.sessions:,} sessions, "
+        f"{done.out}: format {done.format}.{done.minor}, {done.bytes:,} bytes; {source.sessions:,} sessions, "
         f"{source.episodes:,} episodes, {source.turns:,} turns, {source.amends:,} amends, all read back alike"
     ))  # fmt: skip
     return GOOD

@@ -95,6 +95,17 @@ def test_an_empty_file_does_not_pass_as_good(name: str, tmp_path: Path, capsys: 
     assert json.loads(call(capsys, name, path, "--json")[1])["empty"]
 
 
+@pytest.mark.parametrize("name", ["merge", "migrate", "show", "diff", "recover"])
+def test_there_is_nothing_to_take_from_an_empty_file(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "a.b22"
+    path.touch()
+    code, printed, said = call(capsys, *arguments(ALL[name], path, tmp_path / "out"))
+    assert code == 2 and printed == "" and said.count("\n") == 1 and "a.b22" in said
+    assert [one.name for one in tmp_path.iterdir()] == ["a.b22"]
+
+
 @pytest.mark.parametrize("name", ["info", "ls", "cat", "tail", "verify", "stats", "show", "migrate", "jsonl"])
 def test_a_cut_file_is_good(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "a.b22"
