@@ -125,7 +125,7 @@ class CompareShow:
         ]
         for side, name, keys, shown in SLIDER_KEYS:
             if act.sides[side].nodes:
-                doc, brief = f"the {name} run's checkpoint before, and after", f"{name} checkpoint"
+                doc, brief = f"the checkpoint before or after, of the run on the {name}", f"{name} run"
                 controls += [
                     Control(keys[:1], shown, doc, lambda side=side: self._move(side, -1), brief),  # type: ignore[misc]
                     Control(keys[1:], shown, "", lambda side=side: self._move(side, 1)),  # type: ignore[misc]

@@ -6,6 +6,7 @@ from game.sim.village_map import MapError
 from game.view.players import BrainFailed
 from npc.errors import NpcError
 from recorder import RecorderError
+from rl.config import ConfigError
 from rl.files import CheckpointError
 from rl.policies import PolicyNameError
 from scenarios.contract import ScenarioError
@@ -16,4 +17,6 @@ class BadUse(ValueError):
 
 
 # what a front turns into one line and exit code 2
-USER_ERRORS = (BadUse, BrainFailed, CheckpointError, MapError, NpcError, PolicyNameError, RecorderError, ScenarioError)
+USER_ERRORS = (
+    BadUse, BrainFailed, CheckpointError, ConfigError, MapError, NpcError, PolicyNameError, RecorderError, ScenarioError,
+)  # fmt: skip

@@ -90,7 +90,7 @@ def draw_slider(surface: pygame.Surface, fonts: Fonts, strip: pygame.Rect, nodes
         bar = pygame.Rect(room.left + round(wide * number), room.bottom - 1 - high, max(round(wide) - 2, 1), high)
         pygame.draw.rect(surface, GOLD if number == at else TRACK, bar)
     node = nodes[at]
-    label = node.name if node.success is None else f"{node.name}: {100 * node.success:.0f} % valid."
+    label = node.name if node.success is None else f"{node.name}: solves {100 * node.success:.0f} %"
     right = strip.right - fonts.px(SIDE)
     write(surface, fonts.small, label, (0, room.top + fonts.px(4)), INK, right=right)
 

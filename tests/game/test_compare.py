@@ -160,6 +160,20 @@ def test_a_brain_that_is_not_there_leaves_no_process_behind(run: str) -> None:
     assert brains() == []
 
 
+def test_a_run_that_can_not_be_read_is_one_line(run: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    import shutil
+
+    shutil.copytree(run, tmp_path / "demo")
+    with (tmp_path / "demo" / "run.toml").open("a", encoding="utf-8") as settings:
+        settings.write("sparkle = 3\n")
+    name = str(tmp_path / "demo")
+    for words in (["compare", "--seed", "1", "--left", name, "--right", "teacher"], ["--brain", name]):
+        assert main([*words, "--headless", *([] if "compare" in words else ["--turns", "1"])]) == 2
+        said = capsys.readouterr().err
+        assert said.count("\n") == 1 and "run.toml: no setting 'sparkle'" in said
+    assert brains() == []
+
+
 def test_headless_says_how_each_side_did(capsys: pytest.CaptureFixture[str]) -> None:
     words = ["compare", "--seed", "4", "--left", "random", "--right", "teacher", "--headless"]
     assert main(words) == 0
