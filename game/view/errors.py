@@ -18,5 +18,6 @@ class BadUse(ValueError):
 
 # what a front turns into one line and exit code 2
 USER_ERRORS = (
-    BadUse, BrainFailed, CheckpointError, ConfigError, MapError, NpcError, PolicyNameError, RecorderError, ScenarioError,
+    BadUse, BrainFailed, CheckpointError, ConfigError, MapError, NpcError, PolicyNameError, RecorderError,
+    ScenarioError,
 )  # fmt: skip
