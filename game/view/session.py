@@ -76,6 +76,7 @@ class Session:
         self._next_episode = 0
         self._begun = 0.0
         self._state: Any = None
+        self._told = False  # the episode has a turn of its own, which was recorded
         self._owner = player  # plays `policy`, whoever decides now
         self._states: list[Any] = []  # before each turn
         self._asked_of = player
@@ -98,6 +99,7 @@ class Session:
         self._state = scenario.build(seed, self.options)
         self._begun = self._clock()
         self.turns = []
+        self._told = False
         self._states = []
         self.ended = None
         self.begin = EpisodeBegin(
@@ -123,7 +125,7 @@ class Session:
 
     def broken_off(self) -> Result | None:
         """The episode that is not at its end, when there is one with turns in it."""
-        return self._result(None) if self.phase != OVER and self.ended is None and self.turns else None
+        return self._result(None) if self._told and self.phase != OVER and self.ended is None else None
 
     def _new_number(self) -> int:
         number = self._next_episode
@@ -212,22 +214,19 @@ class Session:
         if cut is not None:
             self.results.append(cut)
         self._owner, self.policy = owner, name
-        before, logged = self.begin, bool(self.turns)
-        if logged:
+        before, at = self.begin, len(shared)
+        if self._told:
             self.begin = replace(
-                before, episode=self._new_number(), fork_of=before.episode, fork_turn=len(shared),
-                created_unix=time.time(),
-            )  # fmt: skip
-            self._begun = self._clock()
+                before, episode=self._new_number(), fork_of=before.episode, fork_turn=at, created_unix=time.time()
+            )
+            self._begun, self._told = self._clock(), False
+        elif before.fork_of is not None:
+            self.begin = replace(before, fork_turn=min(before.fork_turn, at))
         self.begin = replace(self.begin, policy=name)
         self._name_player()
         number = self.begin.episode
         self.turns = [replace(turn, episode=number, player=turn.player or before.policy) for turn in shared]
         self.turn = replace(self.turn, episode=number)
-        if self.journal is not None and self.turns:
-            self.journal.begin(self.begin, self.scenario.prefix, owner.identity.prefix_ids)
-            for turn in self.turns:
-                self.journal.turn(turn)
 
     def listen(self) -> None:
         """Takes in an answer, or the end of the waiting for one. Raises BrainFailed where there can't be any."""
@@ -262,7 +261,7 @@ class Session:
         assert self.phase == THINKING and self.answer is not None
         answer, decision = self.answer, self.answer.decision
         person = self.player.person
-        if self.turns and not person and self._owner.identity.weights_hash != self.begin.weights_hash:
+        if self._told and not person and self._owner.identity.weights_hash != self.begin.weights_hash:
             self._branch(self._owner, self.policy, self.turns)  # a person had begun while the model still loaded
         seen = replace(
             self.turn, decision_ms=answer.took_ms, policy_note=answer.note, player=PERSON if person else ""
@@ -304,12 +303,14 @@ class Session:
             self.phase = OVER
 
     def _record(self) -> None:
-        if len(self.turns) == 1:
+        first, self._told = not self._told, True
+        if first:
             self._name_player()
         if self.journal is not None:
-            if len(self.turns) == 1:
-                self.journal.begin(self.begin, self.scenario.prefix, self.player.identity.prefix_ids)
-            self.journal.turn(self.turn)
+            if first:
+                self.journal.begin(self.begin, self.scenario.prefix, self._owner.identity.prefix_ids)
+            for turn in self.turns if first else self.turns[-1:]:  # a fork begins with the turns that it shares
+                self.journal.turn(turn)
         if self.ended is None:
             return
         result = self._result(self.ended)
