@@ -1,11 +1,11 @@
 """The hour of the day, told from the world's clock, and the light that it gives. Picture only; no pygame.
 
-An errand begins in the late afternoon, goes through dusk into the night and, if it lasts, to the morning.
+An errand begins in the last sun of the afternoon, goes through dusk into the night and, if it lasts, to the morning.
 """
 
 from __future__ import annotations
 
-START_MINUTE = 17 * 60
+START_MINUTE = 18 * 60
 DAY = 24 * 60
 HALF_MINUTES_A_TICK = 3
 
@@ -18,14 +18,14 @@ SKY: tuple[tuple[int, Light], ...] = (
     (6 * 60, (206, 176, 176)),
     (7 * 60 + 30, (255, 246, 230)),
     (16 * 60 + 30, (255, 246, 226)),
-    (18 * 60, (255, 212, 168)),
-    (19 * 60, (214, 160, 168)),
+    (18 * 60, (255, 226, 188)),
+    (19 * 60, (226, 172, 168)),
     (20 * 60 + 30, (124, 118, 178)),
     (22 * 60, (88, 96, 162)),
     (DAY, (82, 90, 156)),
 )
 LAMPS: tuple[tuple[int, float], ...] = (
-    (0, 1.0), (5 * 60, 1.0), (7 * 60, 0.0), (17 * 60, 0.0), (18 * 60 + 30, 0.45), (20 * 60, 1.0), (DAY, 1.0),
+    (0, 1.0), (5 * 60, 1.0), (7 * 60, 0.0), (17 * 60, 0.0), (18 * 60, 0.1), (19 * 60, 0.6), (20 * 60, 1.0), (DAY, 1.0),
 )  # fmt: skip
 
 

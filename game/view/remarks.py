@@ -77,8 +77,11 @@ def idle(people: Snapshot, turn: int, left: int) -> tuple[Remark, ...]:
     return (Remark(who, _one(IDLE[who], who, people.tick)),)
 
 
-def spoken(turn: Turn, people: Snapshot) -> Remark:
-    """Who says an outcome: "Mara: no idea" is Mara's, the rest is the errand-runner's own, fallbacks among it."""
+def spoken(turn: Turn, people: Snapshot, before: Snapshot | None = None) -> Remark:
+    """Who says an outcome: "Mara: no idea" is Mara's, the rest is the errand-runner's own, fallbacks among it.
+
+    `people` are shown at the end of the turn, `before` at its beginning.
+    """
     text = turn.outcome_text
     if turn.fallback:
         return Remark(RUNNER, f"I was daydreaming … {text}")
@@ -90,18 +93,20 @@ def spoken(turn: Turn, people: Snapshot) -> Remark:
     if turn.outcome_kind == "handed":
         giver = turn.executed.removeprefix("ask ")
         return Remark(giver if people.figure(giver) is not None else RUNNER, f"The {people.wanted}? Here, take it.")
-    return Remark(RUNNER, _of_runner(turn, people) or text[:1].upper() + text[1:])
+    return Remark(RUNNER, _of_runner(turn, people, before or people) or text[:1].upper() + text[1:])
 
 
-def _of_runner(turn: Turn, people: Snapshot) -> str:
+def _of_runner(turn: Turn, people: Snapshot, before: Snapshot) -> str:
     """How the errand-runner puts what came of it; "" where the record's own words do."""
     runner, wanted = people.figures[0], people.wanted
     kind = turn.outcome_kind
     if kind == "robbed":
         return f"Hey! {turn.outcome_text}!"
     if kind == "illegal":
-        lost = any(figure.name == "Pip" and figure.carries for figure in people.figures) and not runner.carries
-        return "I can't do that! And where is Pip off to?" if lost else "I can't do that!"
+        held, pip = before.figures[0].carries, people.figure("Pip")
+        if held and pip is not None and pip.carries == held:
+            return f"I can't do that! And Pip has my {held}!"
+        return "I can't do that!"
     if kind == "gone":
         return f"{turn.outcome_text[:1].upper()}{turn.outcome_text[1:]}! It lay here just now."
     if kind == "taken":
@@ -123,7 +128,8 @@ def _at(place: str, runner: Figure, people: Snapshot) -> str:
         return f"There is the {people.wanted}!"
     if place == "bakery" and "Nell" not in here and people.figure("Nell") is not None:
         return "Closed. Of course."
-    return "" if here else f"No {people.wanted}. Nobody either."
+    alone = (f"No {people.wanted}. Nobody either.", f"No {people.wanted} at the {place}.", "Hello? Anybody here?")
+    return "" if here else _one(alone, RUNNER, people.tick)
 
 
 def _between(before: Snapshot, after: Snapshot) -> list[Remark]:

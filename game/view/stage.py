@@ -63,12 +63,12 @@ def moment_of(
     last = len(trace) - 1
     tick = last if phase == OVER else min(int(at), last)
     told = phase == OVER or at >= last
-    speech = spoken(turn, trace[-1]) if told else None
+    speech = spoken(turn, trace[-1], trace[0]) if told else None
     said = remarks(trace, tick)
     if tick < MUMBLE_TICKS and not told:  # what was said while it thought, until it has been read
         heard = {remark.who for remark in said}
         said = (*(remark for remark in idle(trace[0], turn.turn, left) if remark.who not in heard), *said)
-    mark = MARKS.get(turn.outcome_kind, "") if told else ""
+    mark = ("question" if turn.fallback else MARKS.get(turn.outcome_kind, "")) if told else ""
     if told and ended is not None and ended != "success":
         mark = "rain"
         said = (Remark(trace[-1].asker, f"Forget the {trace[-1].wanted}. I'll go myself."),)
