@@ -103,7 +103,7 @@ def blocks(values: Sequence[float | None], low: float | None = None, high: float
     span = top - bottom
 
     def block(value: float) -> str:
-        share = (value - bottom) / span if span > 0 else 0.5
+        share = (value - bottom) / span if span > 0 else 0.5 * (value != 0)
         return BLOCKS[min(len(BLOCKS) - 1, max(0, int(share * len(BLOCKS))))]
 
     return "".join(GAP if value is None else block(value) for value in values)

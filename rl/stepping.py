@@ -164,7 +164,7 @@ function drawScene(pen, ground, images, back, scene) {
     const crowd = together[`${x},${y}`], at = crowd.indexOf(name), row = Math.floor(at / 3);
     const wide = Math.min(crowd.length - row * 3, 3);
     const [cx, cy] = spot(x, y);
-    return {name, carries, x: cx + (at % 3 - (wide - 1) / 2) * 44, y: cy + side / 2 - row * 30};
+    return {name, carries, lift: at % 2 * 18, x: cx + (at % 3 - (wide - 1) / 2) * 44, y: cy + side / 2 - row * 30};
   });
   placed.sort((a, b) => a.y - b.y);
   for (const one of placed) {
@@ -176,7 +176,7 @@ function drawScene(pen, ground, images, back, scene) {
   }
   for (const one of placed) {
     const colour = one.name === "runner" ? GOLD : one.name === scene.asker ? GREEN : INK;
-    word(pen, one.name, one.x, one.y - 46, colour, 19);
+    word(pen, one.name, one.x, one.y - 46 - one.lift, colour, 19);
   }
 }
 

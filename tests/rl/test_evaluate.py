@@ -88,6 +88,9 @@ def test_every_way_of_failing_has_an_example_that_failed_so(tmp_path: Path, caps
             assert example.begin.seed == way["seed"]
             assert example.end is not None and not example.end.success
             assert way["way"].startswith(example.end.ended)
+    picture = tmp_path / "example.png"
+    assert play_in_game([*shlex.split(found["failures"][0]["command"])[3:], "--screenshot", str(picture)]) == 0
+    assert picture.stat().st_size > 10_000
 
 
 def test_an_example_that_is_not_recorded_is_shown_by_a_command_that_the_game_takes(

@@ -27,6 +27,7 @@ def test_blocks_go_from_the_lowest_to_the_highest() -> None:
     assert blocks([0.0, 0.5, 1.0], 0.0, 1.0) == "▁▅█"
     assert blocks([0.9, 1.0], 0.0, 1.0) == "██"
     assert blocks([3.0, 3.0]) == "▅▅"
+    assert blocks([0.0, 0.0]) == "▁▁"
     assert blocks([None, None]) == "··"
     assert blocks([]) == ""
     assert blocks([-5.0, 9.0], 0.0, 1.0) == "▁█"
