@@ -128,6 +128,9 @@ def changed_content(target: Target, dice: random.Random) -> bytes:
                 content[at:at] = dice.choice((b"\xdf" + huge, b"\xdd" + huge, b"\x91" * 3000, b"\xc0"))
             case 3 if content:
                 content[at] = dice.choice((0x00, 0x7F, 0x80, 0x90, 0xC0, 0xCB, 0xCF, 0xD3, 0xFF))
+    if dice.random() < 0.1:  # whole records within one
+        other = dice.choice(target.frames)
+        content += target.data[other.offset : other.offset + dice.choice((300, 3000))]
     op = dice.choice((frame.op, frame.op, frame.op, *Op, 99))
     if frame.flags & Flag.ZSTD and dice.random() < 0.8:
         payload, flags = zstandard.compress(bytes(content)), frame.flags

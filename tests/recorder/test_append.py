@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from recorder import DamagedLogError, DictionaryError, NotALogError, Op, Reader, Writer, dictionary
+from recorder import DamagedLogError, DictionaryError, NotALogError, Op, Reader, Writer, dictionary, reopen
 from recorder.directory import IdRanges
-from recorder.framing import HEAD_SIZE
+from recorder.framing import HEAD_SIZE, pack
 from tests.recorder.making import a_begin, a_log, a_turn, frames_of, turns_of, write_episodes
 
 ROOT = Path(__file__).parents[2]
@@ -110,6 +110,22 @@ def test_damage_in_the_middle_is_not_appended_to(tmp_path: Path) -> None:
         assert path.read_bytes() == damaged, "refused, and not touched"
     with Reader(path) as reader:  # the lock was let go, and reading works
         assert len(list(reader.turns())) == 6
+
+
+@pytest.mark.parametrize("whole", [True, False])
+def test_an_index_inside_of_another_record_is_not_believed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, whole: bool
+) -> None:
+    """A search backwards finds it first; what is appended has to read back all the same."""
+    monkeypatch.setattr(reopen, "WHOLE", 1 << 20 if whole else 0)
+    path = tmp_path / "a.b22"
+    made = a_log(path, 4, index_every=5)
+    data, frames = path.read_bytes(), frames_of(path)
+    within = data[frames[-2].offset :]  # the last INDEX and the FOOTER, as bytes in a record that isn't known here
+    path.write_bytes(data + pack(99, 0, len(frames), b"." * 500 + within))
+    go_on(path, range(10, 12))
+    read, damage = turns_of(path)
+    assert read[:12] == made and len(read) == 16 and not damage.damaged
 
 
 def test_other_files_are_not_appended_to(tmp_path: Path) -> None:
