@@ -13,8 +13,9 @@ import zstandard
 
 from recorder.appender import Appender
 from recorder.codec import LEVEL, TYPES, read_payload
-from recorder.errors import LogExistsError, NotALogError, PayloadError
+from recorder.errors import NotALogError, PayloadError
 from recorder.framing import Flag, Op
+from recorder.fresh import fresh
 from recorder.records import EpisodeBegin, EpisodeEnd, Gap, Header, Prefix, Record, Turn
 from recorder.scan import Damage, Frame
 from recorder.store import Store
@@ -70,23 +71,12 @@ def recover(
     UnsupportedFormatError, ReadError, WriteFailedError; there is no `out` then.
     """
     source, target = Path(path), Path(out)
-    if target.exists():
-        raise LogExistsError(f"{target}: already there; give another name")
-    store = Store(source, dictionaries)
-    part = target.with_name(f"{target.name}.{os.getpid()}.part")
-    try:
-        recovery = _Salvage(store, source, target).run(part)
+    with fresh(target) as part:
+        store = Store(source, dictionaries)
         try:
-            os.link(part, target)  # unlike a rename it never takes the place of a file that came meanwhile
-        except FileExistsError as error:
-            raise LogExistsError(f"{target}: already there; give another name") from error
-        except OSError:
-            os.rename(part, target)  # a file system without links
-    finally:
-        store.source.close()
-        with contextlib.suppress(FileNotFoundError):
-            part.unlink()
-    return recovery
+            return _Salvage(store, source, target).run(part)
+        finally:
+            store.source.close()
 
 
 class _Salvage:
