@@ -9,6 +9,7 @@ is exact, and what is sampled from is what the loss recomputes: :func:`action_lo
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -25,6 +26,8 @@ from npc.weights import Weights, weights_of
 __all__ = ["CUE", "ClosedPolicy", "Decision", "action_logps", "child_logps", "entropy", "kl", "turn_text"]
 
 CUE = " do"
+TRAINING_ROWS = 128  # turns in one forward and backward, at most
+TRAINING_BYTES = 280 << 20  # what one keeps for its backward, counting each layer's widest result alone
 
 
 def turn_text(observation: str) -> str:
@@ -86,12 +89,12 @@ class ClosedPolicy:
     text.
     """
 
-    def __init__(self, brain: Brain, prefix: str, max_rows: int = 256) -> None:
+    def __init__(self, brain: Brain, prefix: str, max_rows: int = 256, max_bytes: int = 1 << 26) -> None:
         self.brain = brain
         self.prefix = prefix
         self.prefix_ids = brain.tokenizer.encode(prefix)
         self.table = PhraseTable(brain.tokenizer)
-        self._max_rows = max_rows
+        self._max_rows, self._max_bytes = max_rows, max_bytes
         self._present: tuple[Weights, PrefixKV] | None = None
         self._version = -1
 
@@ -106,6 +109,7 @@ class ClosedPolicy:
     def present(self) -> tuple[Weights, PrefixKV]:
         """The present weights and the prefix's keys and values, made anew after ``brain.bump()``."""
         if self._present is None or self._version != self.brain.version:
+            self._present = None  # the older one's memory is free for the newer
             weights = weights_of(self.brain.model)
             self._present, self._version = (weights, prefix_kv(weights, self.prefix_ids)), self.brain.version
             mx.eval(weights.arrays(), self._present[1])
@@ -150,19 +154,36 @@ class ClosedPolicy:
             raise PolicyError(f"{len(prompts)} observations but {len(uniforms)} uniforms")
         if uniforms is not None and not all(0 <= uniform < 1 for uniform in uniforms):
             raise PolicyError("every uniform must lie in [0, 1)")
-        order = sorted(range(len(prompts)), key=lambda row: len(prompts[row]))
+        equal: dict[tuple, list[int]] = {}  # siblings ask the same at first: one row answers them all
+        for row, (prompt, phrases) in enumerate(zip(prompts, legal, strict=True)):
+            equal.setdefault((tuple(prompt), tuple(phrases)), []).append(row)
+        questions = sorted(equal, key=lambda question: len(question[0]))
         decisions: dict[int, Decision] = {}
-        for start in range(0, len(order), self._max_rows):
-            rows = order[start : start + self._max_rows]
-            packed = self.pack([prompts[row] for row in rows], [legal[row] for row in rows])
+        for chunk in self._chunks([len(prompt) for prompt, _ in questions], self._max_rows, self._max_bytes):
+            asked = questions[chunk]
+            packed = self.pack([prompt for prompt, _ in asked], [phrases for _, phrases in asked])
             logps = self._child_logps(packed, tau)
             first_open = 0
-            for row, layout in zip(rows, packed.layouts, strict=True):
+            for question, layout in zip(asked, packed.layouts, strict=True):
                 last_open = first_open + len(layout.open_nodes)
-                uniform = None if uniforms is None else uniforms[row]
-                decisions[row] = _choose(layout, logps[first_open:last_open], prompts[row], tau, uniform)
+                for row in equal[question]:
+                    uniform = None if uniforms is None else uniforms[row]
+                    decisions[row] = _choose(layout, logps[first_open:last_open], prompts[row], tau, uniform)
                 first_open = last_open
         return [decisions[row] for row in range(len(prompts))]
+
+    def training_chunks(self, lengths: Sequence[int]) -> list[slice]:
+        """Rows of ascending ``lengths`` (prompt tokens) cut into what one forward and backward can keep."""
+        return self._chunks(lengths, TRAINING_ROWS, TRAINING_BYTES // self.brain.config.num_hidden_layers)
+
+    def _chunks(self, lengths: Sequence[int], max_rows: int, max_bytes: int) -> list[slice]:
+        """At most ``max_rows`` rows a chunk, and about ``max_bytes`` for a layer's widest result; even in size."""
+        config = self.brain.config
+        token_bytes = 4 * (config.hidden_size + 2 * config.intermediate_size)
+        fitting = max(1, max_bytes // (token_bytes * max([1, *lengths])))
+        count = math.ceil(len(lengths) / min(max_rows, fitting))
+        ends = [len(lengths) * place // count for place in range(1, count + 1)]
+        return [slice(start, end) for start, end in zip([0, *ends], ends, strict=False)]
 
     def _child_logps(self, packed: PackedBatch, tau: float) -> np.ndarray:
         if not packed.open_at_O.size:

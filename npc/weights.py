@@ -1,9 +1,9 @@
 """A Llama model's parameters as the forward reads them.
 
-Layers that read the same input become one matmul, adapters are added to the weights they adapt where that is
-cheaper, and what scales an input or an output (norm weights, the queries' 1/sqrt(K), the halved gate) is
-taken into the weights. All of it is a function of the parameters that costs little and lets gradients
-through.
+Layers that read the same input become one matmul, adapters are added to the weights they adapt, and what scales an
+input or an output (norm weights, the queries' 1/sqrt(K), the halved gate) is taken into the weights. Gradients pass
+through all of it. Small layers get theirs by way of the gradient of the full weight; for large ones that would cost a
+third full matmul, so the sum is held as a constant and the adapter's two factors get theirs from thin matmuls.
 """
 
 from __future__ import annotations
@@ -24,6 +24,8 @@ class Projection:
 
     ``weight`` (outputs, inputs) and ``bias`` where they could be joined to one matmul. Where ``weight`` is
     None, ``modules`` are called one by one on the input times ``scale_in``, and their results arranged.
+    ``low_rank`` are the adapters' factors (inputs, R) and (R, outputs), where ``weight`` is a constant that holds
+    their product already.
     """
 
     weight: mx.array | None
@@ -31,10 +33,11 @@ class Projection:
     modules: tuple[Any, ...] = ()
     arrange: tuple[Arrange | None, ...] = ()
     scale_in: mx.array | None = None
+    low_rank: tuple[mx.array, mx.array] | None = None
 
     def __call__(self, x_N_D: mx.array) -> mx.array:
         if self.weight is not None:
-            out = x_N_D @ self.weight.T
+            out = x_N_D @ self.weight.T if self.low_rank is None else _adapted(self.weight)(x_N_D, *self.low_rank)
             return out if self.bias is None else out + self.bias
         if self.scale_in is not None:
             x_N_D = x_N_D * self.scale_in
@@ -73,18 +76,19 @@ class Weights:
     eps: float
 
     def arrays(self) -> list[mx.array]:
-        """Everything that was computed from the parameters, to be evaluated once."""
-        joined = [
-            p for layer in self.layers for p in (layer.qkv, layer.q, layer.kv, layer.out, layer.gate_up, layer.down)
-        ]
+        """Everything that was computed from the parameters and is used, to be evaluated once."""
+        joined = [p for layer in self.layers for p in (layer.qkv, layer.out, layer.gate_up, layer.down)]
+        joined += [self.layers[-1].q, self.layers[-1].kv]
         return [array for p in joined for array in (p.weight, p.bias) if array is not None]
 
 
-def weights_of(model: Any) -> Weights:
+def weights_of(model: Any, present: Weights | None = None) -> Weights:
     """Reads a model of :mod:`npc.llama` or ``mlx_lm.models.llama``, with or without LoRA on its linear
     layers.
 
-    Weights are given back as they are, so that what takes a model takes either.
+    Weights are given back as they are, so that what takes a model takes either. ``present`` are the weights of the
+    same parameters, read before: the sums of large layers and their adapters are taken from there, so that a loss
+    doesn't make them anew.
     """
     if isinstance(model, Weights):
         return model
@@ -102,19 +106,23 @@ def weights_of(model: Any) -> Weights:
         return part * 0.5
 
     layers = []
-    for layer in model.model.layers:
+    for place, layer in enumerate(model.model.layers):
+        known = None if present is None else present.layers[place]
         attention, mlp = layer.self_attn, layer.mlp
         norm_in, norm_post = layer.input_layernorm.weight, layer.post_attention_layernorm.weight
-        q = _join((attention.q_proj,), (queries,), norm_in)
-        kv = _join((attention.k_proj, attention.v_proj), (keys, None), norm_in)
+        q_k_v = (attention.q_proj, attention.k_proj, attention.v_proj)
+        large = any(_is_large(module) for module in q_k_v)  # the three are joined in one way
+        q = _join(q_k_v[:1], (queries,), norm_in, large, known and known.q)
+        kv = _join(q_k_v[1:], (keys, None), norm_in, large, known and known.kv)
+        gate_up = (mlp.gate_proj, mlp.up_proj)
         layers.append(
             Layer(
-                qkv=_beside(q, kv),
+                qkv=_beside(q, kv, known and known.qkv),
                 q=q,
                 kv=kv,
-                out=_join((attention.o_proj,), (None,)),
-                gate_up=_join((mlp.gate_proj, mlp.up_proj), (halved, None), norm_post),
-                down=_join((mlp.down_proj,), (None,)),
+                out=_join((attention.o_proj,), (None,), None, _is_large(attention.o_proj), known and known.out),
+                gate_up=_join(gate_up, (halved, None), norm_post, _is_large(gate_up[0]), known and known.gate_up),
+                down=_join((mlp.down_proj,), (None,), None, _is_large(mlp.down_proj), known and known.down),
             )
         )
     embedding = model.model.embed_tokens.weight
@@ -144,30 +152,87 @@ def _neighbours(part: mx.array, heads: int, traditional: bool, axis: int) -> mx.
 
 
 def _join(
-    modules: tuple[Any, ...], arrange: tuple[Arrange | None, ...], scale_in: mx.array | None = None
+    modules: tuple[Any, ...],
+    arrange: tuple[Arrange | None, ...],
+    scale_in: mx.array | None,
+    large: bool,
+    known: Projection | None,
 ) -> Projection:
-    weights = [effective_weight(module) for module in modules]
-    if any(weight is None for weight in weights):
+    if any("scales" in _linear(module) for module in modules):  # quantised: each as it is
         return Projection(None, None, modules, arrange, scale_in)
+    if large and any(_linear(module).weight.dtype != mx.float32 for module in modules):
+        return Projection(None, None, modules, arrange, scale_in)  # a sum in half precision would lose the adapter
+    low_rank = _factors(modules, arrange, scale_in) if large else None
+    if low_rank is not None and known is not None:
+        return Projection(known.weight, known.bias, modules, arrange, scale_in, low_rank)
+    weights = [_linear(module).weight if large else effective_weight(module) for module in modules]
     weight = _concatenate([_arranged(w, how, 0) for w, how in zip(weights, arrange, strict=True)], axis=0)
     if scale_in is not None:
         weight = weight * scale_in
-    biases = [_bias(module) for module in modules]
+    if low_rank is not None:
+        weight = mx.stop_gradient(weight + (low_rank[0] @ low_rank[1]).T)
+    biases = [_linear(module).bias if "bias" in _linear(module) else None for module in modules]
     if biases[0] is None:
-        return Projection(weight, None, modules, arrange, scale_in)
+        return Projection(weight, None, modules, arrange, scale_in, low_rank)
     bias = _concatenate([_arranged(b, how, 0) for b, how in zip(biases, arrange, strict=True)], axis=0)
-    return Projection(weight, bias, modules, arrange, scale_in)
+    return Projection(weight, bias, modules, arrange, scale_in, low_rank)
 
 
-def _beside(first: Projection, second: Projection) -> Projection:
+def _beside(first: Projection, second: Projection, known: Projection | None) -> Projection:
     """Two projections of one input as one."""
     if first.weight is None or second.weight is None:
         modules, arrange = (*first.modules, *second.modules), (*first.arrange, *second.arrange)
         return Projection(None, None, modules, arrange, first.scale_in)
+    low_rank = None
+    if first.low_rank is not None and second.low_rank is not None:
+        low_rank = _diagonal([first.low_rank, second.low_rank])
+        if known is not None:
+            return Projection(known.weight, known.bias, low_rank=low_rank)
     weight = mx.concatenate([first.weight, second.weight], axis=0)
-    if first.bias is None or second.bias is None:
-        return Projection(weight, None)
-    return Projection(weight, mx.concatenate([first.bias, second.bias], axis=0))
+    bias = None
+    if first.bias is not None and second.bias is not None:
+        bias = mx.concatenate([first.bias, second.bias], axis=0)
+    return Projection(weight, bias, low_rank=low_rank)
+
+
+def _adapted(weight: mx.array) -> Any:
+    """``x @ weight.T``, where ``weight`` = something frozen + (a @ b).T; gradients for x, a and b."""
+
+    @mx.custom_function
+    def forward(x_N_D: mx.array, a_D_R: mx.array, b_R_E: mx.array) -> mx.array:
+        return x_N_D @ weight.T
+
+    @forward.vjp
+    def backward(primals: Any, cotangent_N_E: mx.array, _output: mx.array) -> Any:
+        x_N_D, a_D_R, b_R_E = primals
+        grad_a = x_N_D.T @ (cotangent_N_E @ b_R_E.T)
+        grad_b = (x_N_D @ a_D_R).T @ cotangent_N_E
+        return cotangent_N_E @ weight, grad_a, grad_b
+
+    return forward
+
+
+def _factors(
+    modules: tuple[Any, ...], arrange: tuple[Arrange | None, ...], scale_in: mx.array | None
+) -> tuple[mx.array, mx.array]:
+    """The adapters of layers side by side as one product (inputs, R) @ (R, outputs), arranged and scaled as they
+    are."""
+    pairs = []
+    for module, how in zip(modules, arrange, strict=True):
+        a = module.lora_a if scale_in is None else module.lora_a * scale_in[:, None]
+        pairs.append((a, _arranged(module.scale * module.lora_b, how, 1)))
+    return _diagonal(pairs)
+
+
+def _diagonal(pairs: list[tuple[mx.array, mx.array]]) -> tuple[mx.array, mx.array]:
+    """Factors of products over one input as those of the results side by side: each speaks to its own outputs."""
+    if len(pairs) == 1:
+        return pairs[0]
+    width, rows, start = sum(b.shape[1] for _, b in pairs), [], 0
+    for _, b in pairs:
+        rows.append(mx.pad(b, [(0, 0), (start, width - start - b.shape[1])]))
+        start += b.shape[1]
+    return mx.concatenate([a for a, _ in pairs], axis=1), mx.concatenate(rows, axis=0)
 
 
 def _arranged(part: Any, how: Arrange | None, axis: int) -> mx.array:
@@ -178,21 +243,24 @@ def _concatenate(parts: list[mx.array], axis: int) -> mx.array:
     return parts[0] if len(parts) == 1 else mx.concatenate(parts, axis=axis)
 
 
-def _bias(module: Any) -> mx.array | None:
-    linear = module.linear if "lora_a" in module else module
-    return linear.bias if "bias" in linear else None
+def _linear(module: Any) -> Any:
+    """The layer itself, under its adapter where it has one."""
+    return module.linear if "lora_a" in module else module
 
 
-def effective_weight(module: Any) -> mx.array | None:
-    """The weight with its adapter added to it, None where applying the two one after the other is cheaper.
-
-    Adding costs the gradient of a full weight, which for a small layer is less than the four thin matmuls of
-    a low-rank one, which run at a third of the speed.
-    """
+def _is_large(module: Any) -> bool:
+    """Whether the gradient of the full weight would cost more than the thin matmuls of a low-rank one, which run at
+    a third of the speed."""
     if "lora_a" not in module:
-        return module.weight if "scales" not in module else None
-    linear, rank = module.linear, module.lora_a.shape[1]
-    outputs, inputs = linear.weight.shape
-    if "scales" in linear or outputs * inputs > 10 * rank * (outputs + inputs):
-        return None
-    return linear.weight + ((module.scale * module.lora_b.T) @ module.lora_a.T).astype(linear.weight.dtype)
+        return False
+    rank = module.lora_a.shape[1]
+    inputs, outputs = module.lora_a.shape[0], module.lora_b.shape[1]
+    return inputs * outputs > 10 * rank * (inputs + outputs)
+
+
+def effective_weight(module: Any) -> mx.array:
+    """The weight with its adapter added to it, by way of the full gradient."""
+    if "lora_a" not in module:
+        return module.weight
+    weight = module.linear.weight
+    return weight + ((module.scale * module.lora_b.T) @ module.lora_a.T).astype(weight.dtype)

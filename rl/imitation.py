@@ -4,22 +4,19 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import msgspec
 import numpy as np
 
 from npc.adapters import get_adapter, set_adapter
-from npc.forward import prefix_kv
-from npc.mlx import flat, mx, nn
+from npc.gradient import Loss, summed_gradient
+from npc.mlx import mx
 from npc.models import Brain
-from npc.policy import action_logps
-from npc.weights import weights_of
+from npc.tree import PackedBatch
 from rl.demonstrations import Example
 from rl.optim import Optimizer
 from rl.policies import ModelPolicy
 
-ROWS = 64  # turns a step
 Heard = Callable[[int, float, int], None]  # is told the epoch, its loss and the best epoch
 
 
@@ -49,20 +46,22 @@ def demonstrations(examples: Sequence[Example], policy: ModelPolicy) -> Demonstr
     )
 
 
-def imitation_loss(model: Any, policy: ModelPolicy, shown: Demonstrations, rows: Sequence[int]) -> mx.array:
-    """Mean over turns of −Σ_a p_teacher(a) log π(a), over the legal actions."""
+def imitation_loss(policy: ModelPolicy, shown: Demonstrations, rows: Sequence[int]) -> tuple[PackedBatch, Loss]:
+    """A batch, and its loss: Σ over turns of −Σ_a p_teacher(a) log π(a), over the legal actions."""
     packed = policy.closed.pack([shown.prompts[i] for i in rows], [shown.legal[i] for i in rows])
-    read = weights_of(model)
-    logps_N_A = action_logps(read, packed, prefix_kv(read, policy.closed.prefix_ids))
-    targets_N_A = np.zeros(logps_N_A.shape, dtype=np.float32)
+    targets_N_A = np.zeros(packed.legal_B_A.shape, dtype=np.float32)
     for row, i in enumerate(rows):
         targets_N_A[row, : len(shown.targets[i])] = shown.targets[i]
-    finite = mx.where(mx.array(packed.legal_B_A), logps_N_A, 0.0)
-    return -(mx.array(targets_N_A) * finite).sum() / len(rows)
+
+    def loss(logps_N_A: mx.array) -> tuple[mx.array, tuple[mx.array, ...]]:
+        finite = mx.where(mx.array(packed.legal_B_A), logps_N_A, 0.0)
+        return -(mx.array(targets_N_A) * finite).sum(), ()
+
+    return packed, loss
 
 
-def imitate(policy: ModelPolicy, shown: Demonstrations, held_out: Demonstrations, rate: float, seed: int,
-            patience: int, max_epochs: int, heard: Heard = lambda *_: None) -> Learned:  # fmt: skip
+def imitate(policy: ModelPolicy, shown: Demonstrations, held_out: Demonstrations, rate: float, seed: int, patience: int,
+            max_epochs: int, heard: Heard = lambda *_: None, rows_a_step: int = 64) -> Learned:  # fmt: skip
     """Trains the adapter to its best loss on `held_out` and leaves it there. Ctrl-C ends it early, best so far kept."""
     brain = policy.brain
     optimizer = Optimizer(betas=(0.9, 0.98), decay=0.0)
@@ -70,7 +69,8 @@ def imitate(policy: ModelPolicy, shown: Demonstrations, held_out: Demonstrations
     weights = _arrays(brain)
     best, best_weights, best_epoch, losses = float("inf"), weights, 0, []
     epoch = 0
-    per_epoch = max(1, len(shown.prompts) // ROWS)
+    size = min(rows_a_step, len(shown.prompts))
+    per_epoch = len(shown.prompts) // size
     interrupted = False
     try:
         while epoch < max_epochs and epoch - best_epoch < patience:
@@ -78,11 +78,10 @@ def imitate(policy: ModelPolicy, shown: Demonstrations, held_out: Demonstrations
             order = list(range(len(shown.prompts)))
             dice.shuffle(order)
             for step in range(per_epoch):
-                rows = order[step * ROWS : (step + 1) * ROWS]
-                _, grads = nn.value_and_grad(
-                    brain.model, lambda model, rows=rows: imitation_loss(model, policy, shown, rows)
-                )(brain.model)
-                gradient = {name: np.array(value) for name, value in flat(grads).items()}
+                rows = sorted(order[step * size : (step + 1) * size], key=lambda i: len(shown.prompts[i]))
+                batches = [imitation_loss(policy, shown, rows[part]) for part in _chunks(policy, shown, rows)]
+                sums, _ = summed_gradient(policy.closed, batches)
+                gradient = {name: np.array(value) / np.float32(len(rows)) for name, value in sums.items()}
                 warm = min(1.0, ((epoch - 1) * per_epoch + step + 1) / 10)
                 weights, _ = optimizer.step(weights, gradient, rate * warm)
                 set_adapter(brain, weights)
@@ -100,11 +99,12 @@ def imitate(policy: ModelPolicy, shown: Demonstrations, held_out: Demonstrations
 
 def mean_loss(policy: ModelPolicy, shown: Demonstrations) -> float:
     """The imitation loss over all of `shown`, in nats a turn."""
+    rows = sorted(range(len(shown.prompts)), key=lambda i: len(shown.prompts[i]))
     total = 0.0
-    for start in range(0, len(shown.prompts), 256):
-        rows = range(start, min(start + 256, len(shown.prompts)))
-        total += float(np.array(imitation_loss(policy.brain.model, policy, shown, rows))) * len(rows)
-    return total / len(shown.prompts)
+    for part in _chunks(policy, shown, rows):
+        packed, loss = imitation_loss(policy, shown, rows[part])
+        total += loss(mx.array(policy.closed.logps(packed)))[0].item()
+    return total / len(rows)
 
 
 def agreement(policy: ModelPolicy, shown: Demonstrations) -> float:
@@ -112,6 +112,11 @@ def agreement(policy: ModelPolicy, shown: Demonstrations) -> float:
     decisions = policy.closed.decide_ids(shown.prompts, shown.legal)
     same = [decision.index == int(np.argmax(target)) for decision, target in zip(decisions, shown.targets, strict=True)]
     return float(np.mean(same))
+
+
+def _chunks(policy: ModelPolicy, shown: Demonstrations, rows: Sequence[int]) -> list[slice]:
+    """Rows in order of length, cut into what one forward and backward takes."""
+    return policy.closed.training_chunks([len(shown.prompts[i]) for i in rows])
 
 
 def _arrays(brain: Brain) -> dict[str, np.ndarray]:

@@ -15,11 +15,11 @@ import numpy as np
 
 import scenarios
 from npc.adapters import attach, get_adapter, load_adapter, set_adapter
-from npc.forward import prefix_kv
-from npc.mlx import flat, mx, nn
+from npc.gradient import Loss, summed_gradient
+from npc.mlx import mx
 from npc.models import load
-from npc.policy import action_logps, kl
-from npc.weights import weights_of
+from npc.policy import kl
+from npc.tree import PackedBatch
 from recorder.records import Turn
 from rl.branching import play_branched
 from rl.credit import Credited
@@ -33,7 +33,7 @@ from rl.weights import Spread, spread_of
 
 @dataclass(frozen=True)
 class Settings:
-    """What stays the same for a whole run. `rows`: turns in one forward and backward."""
+    """What stays the same for a whole run. `rows`: turns in one forward and backward, at most."""
 
     scenario: str
     model: str
@@ -117,7 +117,9 @@ def give(worker: Worker, episodes: Sequence[Episode]) -> None:
 def keep(worker: Worker, credit: Sequence[Credited | None]) -> None:
     """Keeps what is learned from the worker's episodes for `gradient`, with the reference's log-probabilities."""
     settings = worker.settings
-    share = make_share(worker.episodes, credit, settings.rows, LOSSES[settings.goal.loss].whole_episodes,
+    longest = max((len(turn.prompt_ids) for episode in worker.episodes for turn in episode.turns), default=1)
+    rows = worker.policy.closed.training_rows(longest, settings.rows)
+    share = make_share(worker.episodes, credit, rows, LOSSES[settings.goal.loss].whole_episodes,
                        settings.goal.imitation > 0)  # fmt: skip
     set_adapter(worker.policy.brain, worker.reference)
     share.reference = [np.array(recomputed(worker, share.turns[at])) for at in share.batches]
@@ -136,16 +138,12 @@ def gradient(worker: Worker, job: dict[str, Any]) -> Gradient:
     share = worker.share
     brain = worker.policy.brain
     set_adapter(brain, job["adapter"])
-    sums: dict[str, mx.array] = {}
+    batches = [share.batch(at, reference) for at, reference in zip(share.batches, share.reference, strict=True)]
+    sums, found = _gradient(worker.policy, [share.turns[at] for at in share.batches], batches, worker.settings)
     totals = np.zeros(4)
     log_ratios = np.zeros(len(share.turns))
-    for at, reference in zip(share.batches, share.reference, strict=True):
-        batch = share.batch(at, reference)
-        grads, parts, logp = turn_gradient(worker.policy, share.turns[at], batch, worker.settings)
-        for name, value in grads.items():
-            sums[name] = sums[name] + value if name in sums else value
-        mx.eval(sums)
-        totals += [parts.loss.item(), parts.kl.item(), parts.entropy.item(), parts.clipped.item()]
+    for at, batch, (parts, logp) in zip(share.batches, batches, found, strict=True):
+        totals += np.array([parts.loss, parts.kl, parts.entropy, parts.clipped], dtype=np.float64)
         chosen = np.take_along_axis(np.array(logp), np.array(batch.chosen_N)[:, None], axis=1)[:, 0]
         log_ratios[at] = np.where(share.imitated[at], 0.0, chosen - np.array(batch.behaviour_logp_N))
     mx.clear_cache()  # else the cache of freed buffers grows with every new batch shape
@@ -183,23 +181,31 @@ def spread_now(worker: Worker, episodes: Sequence[Episode]) -> Spread:
 
 def turn_gradient(policy: ModelPolicy, turns: Sequence[Turn], batch: TurnBatch, settings: Settings) -> tuple:
     """(gradient by tensor name, loss parts, log-probabilities (N, A)) of recorded turns; ids are used as recorded."""
-    packed = policy.closed.pack([turn.prompt_ids for turn in turns], [tuple(turn.legal) for turn in turns])
+    grads, found = _gradient(policy, [turns], [batch], settings)
+    return grads, *found[0]
 
-    def loss(model: Any) -> tuple[mx.array, Any]:
-        # the prefix is computed inside, once for all rows, so that gradients flow through it too
-        read = weights_of(model)
-        logps = action_logps(read, packed, prefix_kv(read, policy.closed.prefix_ids), settings.tau)
-        parts = closed_objective(logps, batch, settings.goal)
-        return parts.loss, (parts.kl, parts.entropy, parts.clipped, logps)
 
-    model = policy.brain.model
-    (total, (divergence, entropy, clipped, logps)), grads = nn.value_and_grad(model, loss)(model)
-    mx.eval(total, divergence, entropy, clipped, logps, grads)
-    return flat(grads), LossParts(total, divergence, entropy, clipped), logps
+def _gradient(
+    policy: ModelPolicy, turns: Sequence[Sequence[Turn]], batches: Sequence[TurnBatch], settings: Settings
+) -> tuple[dict[str, mx.array], list[tuple[LossParts, mx.array]]]:
+    """The gradient of the summed loss of all batches, and each one's loss parts and log-probabilities (N, A)."""
+
+    def loss_of(batch: TurnBatch) -> Loss:
+        def loss(logps: mx.array) -> tuple[mx.array, tuple[mx.array, ...]]:
+            parts = closed_objective(logps, batch, settings.goal)
+            return parts.loss, (parts.kl, parts.entropy, parts.clipped, logps)
+
+        return loss
+
+    packed = (_packed(policy, part) for part in turns)
+    grads, found = summed_gradient(policy.closed, zip(packed, map(loss_of, batches), strict=True), settings.tau)
+    return grads, [(LossParts(loss, *kept[:3]), kept[3]) for loss, kept in found]
 
 
 def recomputed(worker: Worker, turns: Sequence[Turn]) -> mx.array:
     """Log-probabilities (N, A) of recorded turns under the weights that are set now."""
-    closed = worker.policy.closed
-    packed = closed.pack([turn.prompt_ids for turn in turns], [tuple(turn.legal) for turn in turns])
-    return action_logps(worker.policy.brain.model, packed, closed.prefix_kv(), worker.settings.tau)
+    return mx.array(worker.policy.closed.logps(_packed(worker.policy, turns), worker.settings.tau))
+
+
+def _packed(policy: ModelPolicy, turns: Sequence[Turn]) -> PackedBatch:
+    return policy.closed.pack([turn.prompt_ids for turn in turns], [tuple(turn.legal) for turn in turns])

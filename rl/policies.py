@@ -15,6 +15,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
+from npc import catalog
 from npc.decision import Decision
 from rl.config import from_run
 from rl.deciding import Policy, PolicyNameError, TurnView
@@ -26,7 +27,6 @@ from scenarios.contract import FreeText, Scenario, nearest
 PLAYERS = ("random", "teacher", "oracle")
 RANDOM_WORDS = 20  # what `random` says where a turn is a free text
 HTTP = ("http:", "https:")
-MODELS = ("auto", "nano")  # what npc.models.load knows by name
 
 
 @dataclass(frozen=True)
@@ -69,13 +69,13 @@ def check_model(model: str) -> None:
 
     A path whose own folder isn't there either may be a name on a hub; `npc.models.load` answers for those.
     """
-    if model in MODELS or (model and Path(model).is_dir()):
+    if model in catalog.NAMES or (model and Path(model).is_dir()):
         return
     parent = Path(model).parent
     if "/" in model and not parent.is_dir():
         return
     folders = sorted(str(path) for path in parent.iterdir() if path.is_dir()) if "/" in model else []
-    close = nearest(model, [*PLAYERS, *MODELS, *folders])
+    close = nearest(model, [*PLAYERS, *catalog.NAMES, *folders])
     raise PolicyNameError(f"policy {model!r}: no player, model, run or model folder of that name; {close}")
 
 
@@ -83,7 +83,7 @@ def find_adapter(model: str, adapter: str) -> str:
     """The folder of an adapter: a path as it is, or the name of one that ships for `model`."""
     if adapter and Path(adapter).is_dir():
         return adapter
-    name = "nano" if model in ("auto", "nano") else model
+    name, _ = catalog.resolve(model)
     shipped = Path(str(resources.files("assets") / "adapters" / name / adapter))
     if adapter and shipped.is_dir():
         return str(shipped)

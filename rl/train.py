@@ -22,6 +22,7 @@ from msgspec.structs import replace
 from rich.console import Console
 
 import scenarios
+from npc import catalog
 from npc.errors import NpcError
 from recorder import RecorderError
 from rl.command import INTERRUPTED, CommandError, Parser, fail, options_from
@@ -133,7 +134,7 @@ def config_from(args: argparse.Namespace) -> TrainConfig:
     scenario = scenarios.get(args.scenario)
     check_seed(args.seed)
     options = scenario.resolve_options(options_from(args.option))
-    model = "nano" if args.model == "auto" else args.model
+    model, _ = catalog.resolve(args.model)
     check_model(model)
     config = TrainConfig(scenario=scenario.name, model=model, adapter=start_adapter(args, model, scenario),
                          options=options, seed=args.seed)  # fmt: skip

@@ -7,14 +7,14 @@ by it and dropped. No MLX is imported in this process.
 from __future__ import annotations
 
 import time
-from importlib import resources
-from pathlib import Path
 from typing import Protocol
 
 import msgspec
 
+from npc import catalog
 from npc.brain_process import DEAD, BrainError, BrainInfo, BrainProcess
 from npc.decision import Decision
+from npc.errors import ModelError
 from rl.policies import PolicySpec, ScriptedPolicy, TurnView
 from scenarios.contract import Scenario
 
@@ -219,12 +219,10 @@ def make_player(spec: PolicySpec, scenario: Scenario) -> Player:
         raise BrainFailed(f"{spec.text}: a model behind a server plays in rl.evaluate and teaches in rl.distill only")
     if spec.kind != "model":
         return RulePlayer(spec.kind, scenario)
-    folder = model_folder(spec.model)
-    if not (folder / "config.json").is_file():
-        raise BrainFailed(
-            f"model {spec.model!r}: {folder / 'config.json'} is missing; "
-            "give a folder with a model, or one of random, teacher, oracle"
-        )
+    try:
+        catalog.need(catalog.resolve(spec.model)[0])
+    except ModelError as error:
+        raise BrainFailed(f"{error}; or play with random, teacher or oracle") from error
     return ModelPlayer(spec, scenario)
 
 
@@ -232,10 +230,3 @@ def adapter_name(spec: PolicySpec) -> str:
     """What the log and the panel call the adapter: the words after the colon, or the run that was named."""
     _, colon, name = spec.text.partition(":")
     return (name if colon else spec.text) if spec.adapter else ""
-
-
-def model_folder(model: str) -> Path:
-    """Where a model's files lie."""
-    if model in ("auto", "nano"):
-        return Path(str(resources.files("assets") / "models" / "nano"))
-    return Path(model)

@@ -1,4 +1,4 @@
-"""Models by name or folder: the embedded ``nano``, or any local folder with a Llama model in safetensors."""
+"""Models by name (:mod:`npc.catalog`), or any local folder with a Llama model in safetensors."""
 
 from __future__ import annotations
 
@@ -6,18 +6,16 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from npc import catalog
 from npc.errors import ModelError
 from npc.llama import Llama, LlamaConfig
 from npc.mlx import ON_CPU, flat, mx, nn, tree_unflatten
 from npc.tokenizer import TextTokenizer, load_tokenizer
-
-NANO = "nano"
 
 
 @dataclass
@@ -75,23 +73,15 @@ def create(config: LlamaConfig, tokenizer: TextTokenizer, seed: int, name: str =
 
 
 def load(name_or_path: str | Path = "auto") -> Brain:
-    """Loads ``auto``, ``nano`` or a local folder with config.json, \\*.safetensors and tokenizer.json.
+    """Loads ``auto``, a model of :mod:`npc.catalog` or a local folder with config.json, \\*.safetensors and tokenizer.json.
 
     On a CPU the weights are held as float32, elsewhere in the model's own precision. Raises
     :class:`~npc.errors.ModelError` with one line that names the file.
     """
-    name = str(name_or_path)
-    if name in ("auto", NANO):
-        folder = Path(str(resources.files("assets") / "models" / NANO))
-        if not folder.is_dir():
-            raise ModelError(f"{folder}: the embedded model is missing from this installation; install errand again")
-        brain = load_folder(folder, NANO)
-        brain.why = "nano, the embedded model" + (" (auto: the default everywhere)" if name == "auto" else "")
-        return brain
-    folder = Path(name)
-    if not folder.is_dir():
-        raise ModelError(f"{name}: no such model; give 'nano', 'auto' or a folder with config.json")
-    return load_folder(folder, folder.name)
+    name, why = catalog.resolve(str(name_or_path))
+    brain = load_folder(catalog.need(name), name if name in catalog.NAMES else Path(name).name)
+    brain.why = f"{name} ({why})" if why else name
+    return brain
 
 
 def load_folder(folder: Path, name: str) -> Brain:

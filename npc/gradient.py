@@ -1,0 +1,63 @@
+"""The gradient of losses over legal actions, for batches that share one prefix.
+
+The prefix is computed once for all batches. Each batch gives a gradient for the prefix's keys and values beside the
+one for the weights; what those add up to goes back through the prefix once, at the end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from npc.forward import prefix_kv
+from npc.mlx import flat, mx, tree_unflatten
+from npc.policy import ClosedPolicy, action_logps
+from npc.tree import PackedBatch
+from npc.weights import weights_of
+
+# takes log-probabilities (B, A) of the legal actions, gives a scalar and a tuple of arrays to be kept
+Loss = Callable[[mx.array], tuple[mx.array, tuple[mx.array, ...]]]
+
+
+def summed_gradient(
+    closed: ClosedPolicy, batches: Iterable[tuple[PackedBatch, Loss]], tau: float = 1.0
+) -> tuple[dict[str, mx.array], list[tuple[mx.array, tuple[mx.array, ...]]]]:
+    """The gradient of the sum of all batches' losses by parameter name, and each batch's (loss, kept arrays).
+
+    The trainable parameters are those that are not frozen: the adapter's, where there is one.
+    """
+    model = closed.brain.model
+    present, prefix = closed.present()
+    names = sorted(flat(model.trainable_parameters()))
+    values = [flat(model.trainable_parameters())[name] for name in names]
+    seen = [part for pair in prefix for part in pair]
+
+    def set_to(arrays: list[mx.array]) -> None:
+        model.update(tree_unflatten(list(zip(names, arrays, strict=True))))
+
+    sums: list[mx.array] = []
+    found = []
+    for packed, loss in batches:
+
+        def run(inputs: list[mx.array], packed: PackedBatch = packed, loss: Loss = loss) -> Any:
+            set_to(inputs[: len(names)])
+            parts = inputs[len(names) :]
+            read = weights_of(model, present)
+            pairs = list(zip(parts[::2], parts[1::2], strict=True))
+            return loss(action_logps(read, packed, pairs, tau))
+
+        (value, kept), grads = mx.value_and_grad(run)([*values, *seen])
+        sums = [total + grad for total, grad in zip(sums, grads, strict=True)] if sums else grads
+        mx.eval(value, kept, sums)
+        found.append((value, kept))
+
+    def prefix_parts(*inputs: mx.array) -> list[mx.array]:
+        set_to(list(inputs))
+        return [part for pair in prefix_kv(weights_of(model, present), closed.prefix_ids) for part in pair]
+
+    if sums and seen:
+        _, through = mx.vjp(prefix_parts, values, sums[len(names) :])
+        sums = [total + grad for total, grad in zip(sums, through, strict=False)]
+        mx.eval(sums)
+    set_to(values)
+    return dict(zip(names, sums, strict=False)), found
