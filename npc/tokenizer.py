@@ -16,7 +16,7 @@ from pathlib import Path
 
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
 
-from npc.errors import ModelError
+from npc.errors import ModelError, PolicyError
 
 PAD, EOS = "<pad>", "<eos>"
 
@@ -42,13 +42,29 @@ class TextTokenizer:
         self.pad_id: int = eos_id if pad_id is None else pad_id
         self.vocab_size: int = tokenizer.get_vocab_size()
         self.hash = _hash(tokenizer)
+        vocab = tokenizer.get_vocab(with_added_tokens=False)
+        # a byte without a token would be left out without a word
+        self.unspeakable = bytes(byte for byte in range(256) if _BYTE_LETTERS[byte] not in vocab)
 
     def encode(self, text: str) -> list[int]:
-        """The ids of ``text`` alone: nothing is put before or after it."""
+        """The ids of ``text`` alone: nothing is put before or after it.
+
+        Raises :class:`~npc.errors.PolicyError` for a character that the vocabulary has no bytes for.
+        """
+        if self.unspeakable and text.encode().translate(None, self.unspeakable) != text.encode():
+            letter = next(c for c in text if c.encode().translate(None, self.unspeakable) != c.encode())
+            raise PolicyError(f"{letter!r} can't be written in this model's tokens; leave it out")
         return self._tokenizer.encode(text, add_special_tokens=False).ids
 
     def decode(self, ids: Sequence[int]) -> str:
         return self._tokenizer.decode(list(ids), skip_special_tokens=False)
+
+    def id_of(self, token: str) -> int:
+        """The id of a special token. Raises ModelError where there is none of that name."""
+        found = self._tokenizer.token_to_id(token)
+        if found is None:
+            raise ModelError(f"tokenizer has no token {token!r}")
+        return found
 
     def save(self, folder: Path) -> None:
         """Writes tokenizer.json and the tokenizer_config.json that transformers and mlx-lm read."""

