@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
@@ -52,7 +52,7 @@ def read_gguf(path: Path) -> Converted:
         loaded = mx.load(str(path), format="gguf", return_metadata=True)
     except (RuntimeError, ValueError) as error:
         raise ModelError(f"{path}: not a readable GGUF file ({str(error).splitlines()[0]})") from error
-    arrays, facts = loaded  # type: ignore[misc]
+    arrays, facts = cast(tuple[dict[str, mx.array], dict[str, Any]], loaded)
     config = _config(facts, arrays, path)
     tokenizer, tokenizer_config = _tokenizer(facts, path)
     return Converted(config, _weights(arrays, config, path), tokenizer, tokenizer_config)

@@ -65,7 +65,7 @@ def answer(brain: Brain, question: str = QUESTION, most: int = 24) -> str:
     ids += tokenizer.encode("assistant\n")
     asked = len(ids)
     while len(ids) < asked + most:
-        ids.append(int(mx.argmax(_logits(brain, ids, last=True)[0]).item()))
+        ids.append(int(np.argmax(np.array(_logits(brain, ids, last=True)[0]))))
         if ids[-1] == end:
             break
     return tokenizer.decode([i for i in ids[asked:] if i != end]).strip()

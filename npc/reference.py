@@ -20,7 +20,12 @@ _SCALARS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: 
 _STRING, _ARRAY = 8, 9
 _Q4_1 = np.dtype([("d", "<f2"), ("m", "<f2"), ("q", "u1", 16)])
 _Q8_0 = np.dtype([("d", "<f2"), ("q", "i1", 32)])
-_STORED = {0: np.dtype("<f4"), 1: np.dtype("<f2"), 3: _Q4_1, 8: _Q8_0}  # by ggml's type number
+_STORED: dict[int, np.dtype[Any]] = {
+    0: np.dtype("<f4"),
+    1: np.dtype("<f2"),
+    3: _Q4_1,
+    8: _Q8_0,
+}  # by ggml's type number
 BLOCK = 32
 
 

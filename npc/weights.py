@@ -59,6 +59,10 @@ class Layer:
     down: Projection
 
 
+_NOTHING = Projection(None, None)
+_NOT_KNOWN = Layer(*[_NOTHING] * 6)  # of a layer that was not read before
+
+
 @dataclass(frozen=True)
 class Weights:
     """All weights of a model. Valid until its parameters change; make it inside the loss for training, and
@@ -107,22 +111,22 @@ def weights_of(model: Any, present: Weights | None = None) -> Weights:
 
     layers = []
     for place, layer in enumerate(model.model.layers):
-        known = None if present is None else present.layers[place]
+        known = present.layers[place] if present is not None else _NOT_KNOWN
         attention, mlp = layer.self_attn, layer.mlp
         norm_in, norm_post = layer.input_layernorm.weight, layer.post_attention_layernorm.weight
         q_k_v = (attention.q_proj, attention.k_proj, attention.v_proj)
         large = any(_is_large(module) for module in q_k_v)  # the three are joined in one way
-        q = _join(q_k_v[:1], (queries,), norm_in, large, known and known.q)
-        kv = _join(q_k_v[1:], (keys, None), norm_in, large, known and known.kv)
+        q = _join(q_k_v[:1], (queries,), norm_in, large, known.q)
+        kv = _join(q_k_v[1:], (keys, None), norm_in, large, known.kv)
         gate_up = (mlp.gate_proj, mlp.up_proj)
         layers.append(
             Layer(
-                qkv=_beside(q, kv, known and known.qkv),
+                qkv=_beside(q, kv, known.qkv),
                 q=q,
                 kv=kv,
-                out=_join((attention.o_proj,), (None,), None, _is_large(attention.o_proj), known and known.out),
-                gate_up=_join(gate_up, (halved, None), norm_post, _is_large(gate_up[0]), known and known.gate_up),
-                down=_join((mlp.down_proj,), (None,), None, _is_large(mlp.down_proj), known and known.down),
+                out=_join((attention.o_proj,), (None,), None, _is_large(attention.o_proj), known.out),
+                gate_up=_join(gate_up, (halved, None), norm_post, _is_large(gate_up[0]), known.gate_up),
+                down=_join((mlp.down_proj,), (None,), None, _is_large(mlp.down_proj), known.down),
             )
         )
     embedding = model.model.embed_tokens.weight
@@ -156,14 +160,14 @@ def _join(
     arrange: tuple[Arrange | None, ...],
     scale_in: mx.array | None,
     large: bool,
-    known: Projection | None,
+    known: Projection,
 ) -> Projection:
     if any("scales" in _linear(module) for module in modules):  # quantised: each as it is
         return Projection(None, None, modules, arrange, scale_in)
     if large and any(_linear(module).weight.dtype != mx.float32 for module in modules):
         return Projection(None, None, modules, arrange, scale_in)  # a sum in half precision would lose the adapter
     low_rank = _factors(modules, arrange, scale_in) if large else None
-    if low_rank is not None and known is not None:
+    if low_rank is not None and known.weight is not None:
         return Projection(known.weight, known.bias, modules, arrange, scale_in, low_rank)
     weights = [_linear(module).weight if large else effective_weight(module) for module in modules]
     weight = _concatenate([_arranged(w, how, 0) for w, how in zip(weights, arrange, strict=True)], axis=0)
@@ -178,7 +182,7 @@ def _join(
     return Projection(weight, bias, modules, arrange, scale_in, low_rank)
 
 
-def _beside(first: Projection, second: Projection, known: Projection | None) -> Projection:
+def _beside(first: Projection, second: Projection, known: Projection) -> Projection:
     """Two projections of one input as one."""
     if first.weight is None or second.weight is None:
         modules, arrange = (*first.modules, *second.modules), (*first.arrange, *second.arrange)
@@ -186,7 +190,7 @@ def _beside(first: Projection, second: Projection, known: Projection | None) -> 
     low_rank = None
     if first.low_rank is not None and second.low_rank is not None:
         low_rank = _diagonal([first.low_rank, second.low_rank])
-        if known is not None:
+        if known.weight is not None:
             return Projection(known.weight, known.bias, low_rank=low_rank)
     weight = mx.concatenate([first.weight, second.weight], axis=0)
     bias = None

@@ -147,7 +147,8 @@ def _counts(args: argparse.Namespace) -> list[int]:
         raise CommandError(f"--curve {args.curve!r}: numbers with commas between them") from error
     for name, value, low in (("--episodes", min(counts), 1), ("--held-out", args.held_out, 1), ("--rank", args.rank, 1),
                              ("--on-policy", args.on_policy, 0), ("--rounds", args.rounds, 1),
-                             ("--patience", args.patience, 1), ("--max-epochs", args.max_epochs, 1), ("--rows", args.rows, 1)):  # fmt: skip
+                             ("--patience", args.patience, 1), ("--max-epochs", args.max_epochs, 1),
+                             ("--rows", args.rows, 1)):  # fmt: skip
         if value < low:
             raise CommandError(f"{name} {value}: {low} or more")
     return counts

@@ -103,7 +103,7 @@ def mean_loss(policy: ModelPolicy, shown: Demonstrations) -> float:
     total = 0.0
     for part in _chunks(policy, shown, rows):
         packed, loss = imitation_loss(policy, shown, rows[part])
-        total += loss(mx.array(policy.closed.logps(packed)))[0].item()
+        total += float(np.array(loss(mx.array(policy.closed.logps(packed)))[0]))
     return total / len(rows)
 
 

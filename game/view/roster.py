@@ -8,6 +8,7 @@ from pathlib import Path
 
 from game.view.person import PERSON, Person
 from game.view.players import Player, make_player
+from npc import catalog
 from rl.files import is_run
 from rl.policies import PLAYERS, parse_policy
 from scenarios.contract import Scenario
@@ -50,10 +51,13 @@ class Roster:
 
 
 def _shipped() -> Iterator[str]:
-    yield "nano"
-    home = Path(str(resources.files("assets") / "adapters" / "nano"))
-    if home.is_dir():
-        yield from (f"nano:{folder.name}" for folder in sorted(home.iterdir()) if folder.is_dir())
+    for model in catalog.NAMES:
+        if model == catalog.AUTO or not catalog.is_there(model):
+            continue
+        yield model
+        home = Path(str(resources.files("assets") / "adapters" / model))
+        if home.is_dir():
+            yield from (f"{model}:{folder.name}" for folder in sorted(home.iterdir()) if folder.is_dir())
 
 
 def _runs(folder: Path) -> list[str]:

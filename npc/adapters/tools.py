@@ -62,9 +62,10 @@ def inspect(folder: str | Path) -> AdapterFacts:
     pairs = _pairs(folder, tensors)
     norms = {layer: scale * _norm(a, b) for layer, (a, b) in pairs.items()}
     kinds = sorted({str(value.dtype).rpartition(".")[2] for value in tensors.values()})
+    in_memory = hash_arrays({name: value.astype(mx.float32) for name, value in tensors.items()})
     return AdapterFacts(
         folder, rank, scale, sum(value.size for value in tensors.values()), (folder / WEIGHTS_FILE).stat().st_size,
-        "+".join(kinds), hash_arrays(tensors), norms, tuple(layer for layer, norm in norms.items() if norm == 0.0),
+        "+".join(kinds), in_memory, norms, tuple(layer for layer, norm in norms.items() if norm == 0.0),
         provenance,
     )  # fmt: skip
 

@@ -6,7 +6,7 @@ import argparse
 import json
 import random
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import scenarios
@@ -14,7 +14,7 @@ from npc import catalog
 from npc.errors import ModelError
 from rl.command import INTERRUPTED, Parser, fail
 
-PLAYS = 40  # episodes of random play whose words are tried on a tokenizer
+PLAYS, TURNS = 40, 20  # episodes of random play, and turns of each, whose words are tried on a tokenizer
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -88,20 +88,21 @@ def check(name: str) -> int:
     return 0
 
 
-def village_texts() -> Iterator[str]:
+def village_texts() -> list[str]:
     """Every word of every scenario, and what random play reads and says, as the prompt holds it: behind a space."""
     dice = random.Random("words")
+    found: dict[str, None] = {}
     for name in scenarios.names():
         scenario = scenarios.get(name)
-        yield scenario.prefix
-        yield from (f" {word}" for word in scenario.vocabulary)
+        found |= dict.fromkeys([scenario.prefix, *(f" {word}" for word in scenario.vocabulary)])
         for seed in scenario.splits["train"][:PLAYS]:
             state = scenario.build(seed, scenario.resolve_options({}))
-            while scenario.ended(state) is None:
+            for _ in range(TURNS):
                 phrases = scenario.legal(state)
-                yield f" {scenario.observation(state)}"
-                yield from (f" {phrase}" for phrase in phrases)
-                scenario.apply(state, dice.choice(phrases))
+                found |= dict.fromkeys(f" {text}" for text in (scenario.observation(state), *phrases))
+                if not phrases or scenario.apply(state, dice.choice(phrases)).ended is not None:
+                    break
+    return list(found)
 
 
 if __name__ == "__main__":

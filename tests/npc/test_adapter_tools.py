@@ -154,3 +154,20 @@ def test_the_commands(folder, tmp_path, capsys):
 
 def test_what_ships_is_good():
     assert main(["verify", str(resources.files("assets") / "adapters" / "nano" / "fetch_item")]) == 0
+
+
+def test_an_adapter_stored_by_halves_is_the_one_in_memory(tmp_path):
+    made = making.with_adapter(making.brain())
+    with pytest.raises(AdapterError, match="round them first"):
+        adapters.save_adapter(made, tmp_path / "a", half=True)
+    assert not (tmp_path / "a").exists()
+    adapters.save_adapter(made, tmp_path / "whole")
+    adapters.round_to_half(made)
+    adapters.save_adapter(made, tmp_path / "a", half=True)
+    sizes = [(tmp_path / name / "adapters.safetensors").stat().st_size for name in ("whole", "a")]
+    assert sizes[1] < 0.65 * sizes[0]
+    again = making.brain()
+    adapters.load_adapter(again, tmp_path / "a")
+    assert adapters.weights_hash(again) == adapters.weights_hash(made) == inspect(tmp_path / "a").weights_hash
+    assert inspect(tmp_path / "a").dtype == "float16"
+    assert {value.dtype for value in adapters.get_adapter(again).values()} == {mx.float32}

@@ -90,15 +90,41 @@ def test_a_branch_equals_the_sequence_it_stands_for(form):
         close(states[0][mx.array(places)], alone[0, 4:])
 
 
+BIG = {"hidden_size": 256, "intermediate_size": 512, "head_dim": 64}
+
+
 def test_the_low_rank_path_equals_the_added_one(form):
     """A rank above which adding the adapter to its weight is dearer, and a rank below, on equal weights."""
     made = with_adapter(brain(5), rank=2)
-    joined = weights_of(made.model)
-    assert joined.layers[0].qkv.weight is not None
-    big = with_adapter(brain(5, hidden_size=256, intermediate_size=512, head_dim=64), rank=1)
-    assert weights_of(big.model).layers[0].qkv.weight is None
+    assert weights_of(made.model).layers[0].qkv.low_rank is None
+    big = with_adapter(brain(5, **BIG), rank=1)
+    assert weights_of(big.model).layers[0].qkv.low_rank is not None
     ids = tokens(2, 6)
     close(logits(big.model, ids), mlx_lm_model(big)(ids))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_low_rank_gradients_equal_those_of_full_weights(form, kind, monkeypatch):
+    """Both ways of a layer with an adapter, whatever stands around it; sums that were made before serve as well."""
+    made = with_adapter(brain(6, loud=4.0, **(BIG | KINDS[kind])), rank=1)
+    ids = tokens(3, 6)
+    weighting = mx.array(np.random.default_rng(7).normal(size=(3, 6, made.config.vocab_size)).astype(np.float32))
+
+    def gradient(present=None):
+        def loss():
+            weights = weights_of(made.model, present)
+            return ((hidden_states(weights, ids, *plain(3, 6)) @ output_rows(weights).T) * weighting).mean()
+
+        return flat(nn.value_and_grad(made.model, loss)()[1])
+
+    thin, again = gradient(), gradient(weights_of(made.model))
+    monkeypatch.setattr("npc.weights._is_large", lambda module: False)
+    full = gradient()
+    assert thin.keys() == full.keys() and any(name.endswith("lora_a") for name in full)
+    for name in full:
+        assert np.array(full[name]).any()
+        close(thin[name], full[name], 2e-5)
+        close(again[name], thin[name], 1e-6)
 
 
 def gradients(made, ids, prefix_ids, shared):

@@ -234,3 +234,32 @@ def test_impossible_questions_are_refused_in_one_line():
         assert "\n" not in str(caught.value)
     with pytest.raises(PolicyError, match="prompt 0 is empty"):
         made.decide_ids([[]], [LEGAL])
+
+
+def test_equal_questions_cost_one_row_and_each_has_its_own_draw(monkeypatch):
+    made = policy(1)
+    counted = []
+    honest = made.pack
+    monkeypatch.setattr(made, "pack", lambda prompts, legal: counted.append(len(prompts)) or honest(prompts, legal))
+    texts, uniforms = ["rope", "dock", "rope", "rope"], [0.05, 0.5, 0.5, 0.95]
+    found = made.decide(texts, [LEGAL, LEGAL, LEGAL, BEGINS], 1.0, uniforms)
+    assert counted == [3]
+    alone = [made.decide([text], [legal], 1.0, [u])[0] for text, legal, u in
+             zip(texts, [LEGAL, LEGAL, LEGAL, BEGINS], uniforms, strict=True)]  # fmt: skip
+    assert [d.phrase for d in found] == [d.phrase for d in alone]
+    np.testing.assert_allclose([d.logprob for d in found], [d.logprob for d in alone], atol=1e-5)
+    assert found[0].phrase != found[2].phrase and found[0].probs == found[2].probs
+
+
+def test_chunks_are_even_cover_all_and_stay_within_both_bounds():
+    made = policy()
+    config = made.brain.config
+    token_bytes = 4 * (config.hidden_size + 2 * config.intermediate_size)
+    lengths = list(range(10, 110))
+    for rows, size in ((256, 1 << 40), (7, 1 << 40), (256, 1000 * token_bytes), (256, 1)):
+        cut = made._chunks(lengths, rows, size)
+        assert [at for part in cut for at in range(part.start, part.stop)] == list(range(100))
+        sizes = [part.stop - part.start for part in cut]
+        assert max(sizes) <= rows and max(sizes) - min(sizes) <= 1
+        assert max(sizes) == 1 or max(sizes) * max(lengths) * token_bytes <= size
+    assert made._chunks([], 4, 1) == []

@@ -17,6 +17,7 @@ import pytest
 import scenarios
 from npc.adapters import attach, get_adapter
 from npc.adapters.tools import check_not_nothing, inspect
+from npc.mlx import mx
 from recorder import Reader
 from rl import distill
 from rl.demonstrations import (
