@@ -26,7 +26,6 @@ from npc.weights import Weights, weights_of
 __all__ = ["CUE", "ClosedPolicy", "Decision", "action_logps", "child_logps", "entropy", "kl", "turn_text"]
 
 CUE = " do"
-TRAINING_ROWS = 128  # turns in one forward and backward, at most
 TRAINING_BYTES = 280 << 20  # what one keeps for its backward, counting each layer's widest result alone
 
 
@@ -68,6 +67,13 @@ def action_logps(model: Any, packed: PackedBatch, prefix: PrefixKV, tau: float =
         return mx.where(legal, 0.0, -mx.inf)
     flat = mx.concatenate([child_logps(model, packed, prefix, tau).reshape(-1), mx.zeros((1,))])
     return mx.where(legal, flat[mx.array(packed.path_B_A_L)].sum(axis=-1), -mx.inf)
+
+
+def even_chunks(count: int, most: int) -> list[slice]:
+    """``count`` rows cut into chunks of at most ``most``, none more than one row larger than another."""
+    chunks = math.ceil(count / most)
+    ends = [count * place // chunks for place in range(1, chunks + 1)]
+    return [slice(start, end) for start, end in zip([0, *ends], ends, strict=False)]
 
 
 def entropy(logps_B_A: mx.array) -> mx.array:
@@ -159,7 +165,8 @@ class ClosedPolicy:
             equal.setdefault((tuple(prompt), tuple(phrases)), []).append(row)
         questions = sorted(equal, key=lambda question: len(question[0]))
         decisions: dict[int, Decision] = {}
-        for chunk in self._chunks([len(prompt) for prompt, _ in questions], self._max_rows, self._max_bytes):
+        longest = max((len(prompt) for prompt, _ in questions), default=1)
+        for chunk in even_chunks(len(questions), min(self._max_rows, self._fitting(longest, self._max_bytes))):
             asked = questions[chunk]
             packed = self.pack([prompt for prompt, _ in asked], [phrases for _, phrases in asked])
             logps = self._child_logps(packed, tau)
@@ -172,18 +179,14 @@ class ClosedPolicy:
                 first_open = last_open
         return [decisions[row] for row in range(len(prompts))]
 
-    def training_chunks(self, lengths: Sequence[int]) -> list[slice]:
-        """Rows of ascending ``lengths`` (prompt tokens) cut into what one forward and backward can keep."""
-        return self._chunks(lengths, TRAINING_ROWS, TRAINING_BYTES // self.brain.config.num_hidden_layers)
+    def training_rows(self, longest: int, most: int) -> int:
+        """How many prompts of up to ``longest`` tokens one forward and backward can keep, ``most`` at most."""
+        return min(most, self._fitting(longest, TRAINING_BYTES // self.brain.config.num_hidden_layers))
 
-    def _chunks(self, lengths: Sequence[int], max_rows: int, max_bytes: int) -> list[slice]:
-        """At most ``max_rows`` rows a chunk, and about ``max_bytes`` for a layer's widest result; even in size."""
+    def _fitting(self, longest: int, max_bytes: int) -> int:
+        """How many prompts of ``longest`` tokens give a layer's widest result about ``max_bytes``; 1 or more."""
         config = self.brain.config
-        token_bytes = 4 * (config.hidden_size + 2 * config.intermediate_size)
-        fitting = max(1, max_bytes // (token_bytes * max([1, *lengths])))
-        count = math.ceil(len(lengths) / min(max_rows, fitting))
-        ends = [len(lengths) * place // count for place in range(1, count + 1)]
-        return [slice(start, end) for start, end in zip([0, *ends], ends, strict=False)]
+        return max(1, max_bytes // (4 * (config.hidden_size + 2 * config.intermediate_size) * max(1, longest)))
 
     def _child_logps(self, packed: PackedBatch, tau: float) -> np.ndarray:
         if not packed.open_at_O.size:

@@ -12,11 +12,13 @@ from npc.adapters import get_adapter, set_adapter
 from npc.gradient import Loss, summed_gradient
 from npc.mlx import mx
 from npc.models import Brain
+from npc.policy import even_chunks
 from npc.tree import PackedBatch
 from rl.demonstrations import Example
 from rl.optim import Optimizer
 from rl.policies import ModelPolicy
 
+MOST_ROWS = 128  # turns in one forward and backward
 Heard = Callable[[int, float, int], None]  # is told the epoch, its loss and the best epoch
 
 
@@ -115,8 +117,9 @@ def agreement(policy: ModelPolicy, shown: Demonstrations) -> float:
 
 
 def _chunks(policy: ModelPolicy, shown: Demonstrations, rows: Sequence[int]) -> list[slice]:
-    """Rows in order of length, cut into what one forward and backward takes."""
-    return policy.closed.training_chunks([len(shown.prompts[i]) for i in rows])
+    """Rows cut into what one forward and backward takes."""
+    longest = max(len(shown.prompts[i]) for i in rows)
+    return even_chunks(len(rows), policy.closed.training_rows(longest, MOST_ROWS))
 
 
 def _arrays(brain: Brain) -> dict[str, np.ndarray]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from npc.mlx import mx
+from npc.policy import even_chunks
 from recorder.records import Turn
 from rl.credit import Credited
 from rl.losses import Counts
@@ -85,12 +86,8 @@ def make_share(episodes: Sequence[Episode], credit: Sequence[Credited | None], r
         [row[0] for row in kept], [row[1] for row in kept], [not sampled(row[0]) for row in kept],
         [row[2] for row in kept], [row[3] for row in kept],
     )  # fmt: skip
-    share.batches = _cut(share.episode, rows) if whole_episodes else _chunks(len(kept), rows)
+    share.batches = _cut(share.episode, rows) if whole_episodes else even_chunks(len(kept), rows)
     return share
-
-
-def _chunks(count: int, rows: int) -> list[slice]:
-    return [slice(start, min(start + rows, count)) for start in range(0, count, rows)]
 
 
 def _cut(episode: Sequence[int], rows: int) -> list[slice]:

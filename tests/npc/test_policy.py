@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from npc.errors import PolicyError
 from npc.forward import prefix_kv
 from npc.mlx import flat, mx
-from npc.policy import ClosedPolicy, action_logps, entropy, kl
+from npc.policy import ClosedPolicy, action_logps, entropy, even_chunks, kl
 from tests.npc.making import WORDS, brain, mlx_lm_model, plain_probabilities, with_adapter
 
 PREFIX = " wait mara dock ask"
@@ -251,15 +251,16 @@ def test_equal_questions_cost_one_row_and_each_has_its_own_draw(monkeypatch):
     assert found[0].phrase != found[2].phrase and found[0].probs == found[2].probs
 
 
-def test_chunks_are_even_cover_all_and_stay_within_both_bounds():
-    made = policy()
-    config = made.brain.config
-    token_bytes = 4 * (config.hidden_size + 2 * config.intermediate_size)
-    lengths = list(range(10, 110))
-    for rows, size in ((256, 1 << 40), (7, 1 << 40), (256, 1000 * token_bytes), (256, 1)):
-        cut = made._chunks(lengths, rows, size)
-        assert [at for part in cut for at in range(part.start, part.stop)] == list(range(100))
+def test_chunks_are_even_cover_all_and_stay_within_their_bound():
+    for count, most in ((100, 256), (100, 7), (100, 1), (8, 4), (0, 4)):
+        cut = even_chunks(count, most)
+        assert [at for part in cut for at in range(part.start, part.stop)] == list(range(count))
         sizes = [part.stop - part.start for part in cut]
-        assert max(sizes) <= rows and max(sizes) - min(sizes) <= 1
-        assert max(sizes) == 1 or max(sizes) * max(lengths) * token_bytes <= size
-    assert made._chunks([], 4, 1) == []
+        assert max(sizes, default=0) <= most and max(sizes, default=0) - min(sizes, default=0) <= 1
+
+
+def test_rows_a_chunk_follow_from_what_a_layer_keeps(monkeypatch):
+    made = policy()
+    monkeypatch.setattr("npc.policy.TRAINING_BYTES", 3 * 10 * 50 * 4 * (32 + 2 * 48))  # layers, rows, tokens, floats
+    assert [made.training_rows(50, 64), made.training_rows(100, 64), made.training_rows(50, 4)] == [10, 5, 4]
+    assert made.training_rows(10_000, 64) == 1
