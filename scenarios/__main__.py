@@ -63,7 +63,7 @@ def _parser() -> argparse.ArgumentParser:
     one.set_defaults(run=_check)
 
     one = commands.add_parser("new", help="write a working scenario and its test, to be changed into yours")
-    one.add_argument("name", metavar="NAME", help="in small letters, as in find_bell")
+    one.add_argument("name", metavar="NAME", help="in small letters, as in night_watch")
     one.add_argument("--out", default=".", metavar="DIR", help="where to write (default: here)")
     one.set_defaults(run=_new)
     return parser

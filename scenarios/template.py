@@ -1,6 +1,6 @@
 """The scenario and the test that `python -m scenarios new NAME` writes: whole and working, to be changed into yours.
 
-What it writes is a small game: the errand-runner stands in a street of doors and is told which way the bell hangs.
+What it writes is a small game: somebody calls in the night, and the errand-runner walks to where it was.
 """
 
 from __future__ import annotations
@@ -12,22 +12,23 @@ from pathlib import Path
 import scenarios
 from scenarios.contract import ScenarioError
 
-SCENARIO = '''"""NAME: find the bell in a street of doors, and ring it.
+SCENARIO = '''"""NAME: answer the calls of the night.
 
 Mission
-    Go to the door where the bell hangs, and take it.
+    Four times the one on watch calls. Walk to where the call comes from, and not to where Pip rings a bell for fun.
 What is seen
-    Turns left, and on which side the bell hangs: west, east or here.
+    How many calls are left, the place to go to behind "goal", and Pip's behind "hold". These are words that the
+    embedded model was taught to read; it can be taught others, and takes longer.
 Actions
-    `west`, `east`: one door on. `take`: take what hangs here.
+    `go to the PLACE`, one of four.
 What goes wrong
-    Taking at the wrong door ends the episode.
+    Another place is too late: the watch is over.
 Reward
-    `near` up to 0.4: the share of the way that was covered (taken back when it is walked back). `ring` 0.6.
+    `answer` 0.5 for all calls together, each its share; `watch` 0.5 for the whole night.
 Ending
-    "success" when the bell is taken, "wrong" at another door, "turn_cap" after 12 turns.
+    "success" after the last call, "late" after a wrong place, "turn_cap" after 12 turns.
 Difficulty
-    `doors`: how long the street is.
+    `calls`: how many there are.
 """
 
 from __future__ import annotations
@@ -41,19 +42,18 @@ from game.sim.rng import below
 from scenarios.contract import Option, Outcome, RewardTerm, check_seed
 from scenarios.plain import PlainScenario
 
-NEAR, RING = 0.4, 0.6
+PLACES = ("dock", "inn", "mill", "well")
+ANSWER, WATCH = 0.5, 0.5
 
 
-class Street(msgspec.Struct):
-    """Everything that decides the next turn: whole numbers and words only, so that it is the same everywhere."""
+class Night(msgspec.Struct):
+    """All that decides the next turn: whole numbers and words only, so that it is the same everywhere."""
 
     seed: int
-    doors: int
-    start: int
-    bell: int
-    at: int
+    calls: int
+    heard: int = 0
+    late: bool = False
     turn: int = 0
-    over: str = ""
 
 
 class CLASS(PlainScenario):
@@ -63,62 +63,69 @@ class CLASS(PlainScenario):
     version = 1  # raise it whenever a rule or a reward changes
     engine_version = "1"
     turn_cap = 12
-    state_type = Street
+    state_type = Night
     reward_terms = (
-        RewardTerm("near", "the share of the way that was covered", -NEAR, NEAR),
-        RewardTerm("ring", "the bell was taken", 0.0, RING),
+        RewardTerm("answer", "calls that were answered, each an equal share", 0.0, ANSWER),
+        RewardTerm("watch", "all were", 0.0, WATCH),
     )
-    options = (Option("doors", "7", ("5", "7", "9"), "how long the street is"),)
+    options = (Option("calls", "4", ("2", "4", "8"), "how many there are"),)
     splits = {"train": range(100_000), "validation": range(1_000_000, 1_001_000), "test": range(2_000_000, 2_001_000)}
-    prefix = "Find the bell in the street and take it ."
-    vocabulary = (*prefix.split(), "left", "bell", "west", "east", "here", "over", *map(str, range(13)))
+    prefix = "You run errands in a village . You can go to the PLACE ."
+    training = {"updates": 6, "groups": 8, "group_size": 8}  # what suits it in rl.train; the command line wins
+    vocabulary = (*prefix.split(), *PLACES, "left", "goal", "hold", "none", *map(str, range(9)))
 
-    def build(self, seed: int, options: Mapping[str, str] | None = None) -> Street:
+    def build(self, seed: int, options: Mapping[str, str] | None = None) -> Night:
         check_seed(seed)
-        doors = int(self.resolve_options(options)["doors"])
-        bell = below(doors, seed, "bell")
-        start = (bell + 1 + below(doors - 1, seed, "start")) % doors  # never where it hangs
-        return Street(seed, doors, start, bell, start)
+        return Night(seed, int(self.resolve_options(options)["calls"]))
 
-    def observation(self, state: Street) -> str:
-        side = "west" if state.bell < state.at else "east" if state.bell > state.at else "here"
-        return f"left {self.turn_cap - state.turn} bell {'over' if state.over else side}"
+    def caller(self, state: Night) -> str:
+        return PLACES[below(len(PLACES), state.seed, "call", state.heard)]  # drawn by seed and number: no generator
 
-    def legal(self, state: Street) -> tuple[str, ...]:
-        return () if state.over else ("west", "east", "take")  # a function of the observation alone
+    def pip(self, state: Night) -> str:
+        others = [place for place in PLACES if place != self.caller(state)]
+        return others[below(len(others), state.seed, "pip", state.heard)]
 
-    def apply(self, state: Street, phrase: str, on_tick: Callable[[Any], None] | None = None) -> Outcome:
-        before = self.covered(state)
+    def observation(self, state: Night) -> str:
+        if self.ended(state):
+            return f"left {state.calls - state.heard} goal none"
+        return f"left {state.calls - state.heard} goal {self.caller(state)} hold {self.pip(state)}"
+
+    def legal(self, state: Night) -> tuple[str, ...]:
+        if self.ended(state):
+            return ()
+        return tuple(f"go to the {place}" for place in PLACES)  # to be read off the observation alone
+
+    def apply(self, state: Night, phrase: str, on_tick: Callable[[Any], None] | None = None) -> Outcome:
+        legal, where = self.legal(state), self.caller(state)
         state.turn += 1
-        if phrase not in self.legal(state):
+        if phrase not in legal:
             return self.illegal(state, phrase, {})
-        terms = {}
-        if phrase == "take":
-            state.over = "success" if state.at == state.bell else "wrong"
-            if state.over == "success":
-                terms["ring"] = RING
-            text = "the bell rings" if state.over == "success" else "no bell hangs here"
-        else:
-            state.at = min(max(state.at + (1 if phrase == "east" else -1), 0), state.doors - 1)
-            text = f"at door {state.at + 1}"
+        state.late = phrase != f"go to the {where}"
+        state.heard += not state.late
         if on_tick is not None:
             on_tick(state)
-        terms["near"] = self.covered(state) - before  # a difference: walking to and fro earns nothing
-        return Outcome(phrase, text, 1, terms, self.ended(state))
+        if state.late:
+            return Outcome("late", f"the call came from the {where}", 1, {}, self.ended(state))
+        terms = {"answer": ANSWER / state.calls}
+        if state.heard == state.calls:
+            terms["watch"] = WATCH
+        return Outcome("answered", f"{state.calls - state.heard} calls are left", 1, terms, self.ended(state))
 
-    def covered(self, state: Street) -> float:
-        whole = abs(state.start - state.bell)
-        return NEAR * max(-1.0, 1 - abs(state.at - state.bell) / whole)
+    def credit_key(self, observation: str) -> tuple[str, ...]:
+        return (observation.split(" ")[1],)  # how far it is: turns of one stage are compared with each other
 
-    def ended(self, state: Street) -> str | None:
-        return state.over or ("turn_cap" if state.turn >= self.turn_cap else None)
+    def ended(self, state: Night) -> str | None:
+        if state.late:
+            return "late"
+        if state.heard == state.calls:
+            return "success"
+        return "turn_cap" if state.turn >= self.turn_cap else None
 
-    def oracle(self, state: Street) -> str:
-        return "take" if state.at == state.bell else "west" if state.bell < state.at else "east"
+    def oracle(self, state: Night) -> str:
+        return f"go to the {self.caller(state)}"  # may look at everything
 
     def teacher(self, memory: Any, observation: str) -> tuple[str, Any]:
-        side = observation.split(" ")[-1]
-        return ("take" if side == "here" else side), memory
+        return f"go to the {observation.split(' ')[3]}", memory  # may look at the observation, and remember
 '''
 
 TEST = '''"""NAME holds to what every scenario must hold to, and plays as it is meant to."""
@@ -128,27 +135,26 @@ import pytest
 import scenarios
 from scenarios.conformance import CHECKS
 
-BELL = scenarios.get("SPEC")
+WATCH = scenarios.get("SPEC")
 
 
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
 def test_it_holds_to_the_contract(check) -> None:
-    check(BELL, BELL.resolve_options(None), 6)
+    check(WATCH, WATCH.resolve_options(None), 6)
 
 
-def test_the_bell_is_rung_where_it_hangs() -> None:
-    state = BELL.build(7)
-    while state.at != state.bell:
-        outcome = BELL.apply(state, BELL.oracle(state))
-        assert outcome.terms["near"] > 0
-    outcome = BELL.apply(state, "take")
-    assert (outcome.ended, outcome.terms["ring"]) == ("success", 0.6)
+def test_the_night_is_over_when_all_calls_were_answered() -> None:
+    state = WATCH.build(7)
+    terms = [WATCH.apply(state, f"go to the {WATCH.caller(state)}").terms for _ in range(4)]
+    assert terms == [{"answer": 0.125}] * 3 + [{"answer": 0.125, "watch": 0.5}]
+    assert WATCH.ended(state) == "success"
 
 
-def test_another_door_ends_it() -> None:
-    state = BELL.build(7)
-    assert BELL.apply(state, "take").ended == "wrong"
-    assert BELL.legal(state) == ()
+def test_another_place_is_too_late() -> None:
+    state = WATCH.build(7)
+    wrong = next(phrase for phrase in WATCH.legal(state) if not phrase.endswith(WATCH.caller(state)))
+    assert WATCH.apply(state, wrong).ended == "late"
+    assert WATCH.legal(state) == ()
 '''
 
 
@@ -164,7 +170,7 @@ def write_new(name: str, folder: Path) -> tuple[Written, Path]:
     """Writes NAME.py and test_NAME.py. Raises ScenarioError for a name that can't be one, a folder that isn't there,
     and a file that is."""
     if not (name.isascii() and name.isidentifier() and name == name.lower()) or keyword.iskeyword(name):
-        raise ScenarioError(f"new {name!r}: small letters, digits and _, as in find_bell")
+        raise ScenarioError(f"new {name!r}: small letters, digits and _, as in night_watch")
     if name in scenarios.names():
         raise ScenarioError(f"new {name!r}: there is a scenario of that name; choose another")
     if not folder.is_dir():
