@@ -79,8 +79,8 @@ def play(settings: Settings) -> int:
         except KeyboardInterrupt:
             code = INTERRUPTED
         reporter.finish()
-        if player.trouble:
-            print(f"brain: {player.trouble}; the fallback played on", file=sys.stderr)
+        for trouble in roster.trouble():
+            print(f"brain: {trouble}; the fallback played on", file=sys.stderr)
             code = code or FAILED
     if journal is not None and journal.error:
         code = code or FAILED

@@ -15,6 +15,7 @@ from game.view.menu import Menu
 from game.view.person import PERSON
 from game.view.picture import Picture, View, view_of
 from game.view.play_controls import play_controls
+from game.view.players import BrainFailed
 from game.view.roster import Roster
 from game.view.session import PLAYED, THINKING, Session
 from game.view.show import Point, keys_line
@@ -53,6 +54,7 @@ class PlayShow:
         self._acts: tuple[Callable[[], None], ...] = ()  # what each line of the menu does
         self._phrases: tuple[str, ...] = ()  # the lines of a menu of what can be done now
         self._pointed = ""
+        self._started_with = session.deciding
         self._brain = session.deciding if session.deciding != PERSON else ""
         self._said: tuple[str, float] = ("", 0.0)
         self._keys = keys_line(self.controls)
@@ -74,7 +76,7 @@ class PlayShow:
 
     def advance(self, seconds: float) -> None:
         told, tick = self.stage.revealed, self.stage.tick
-        self.stage.advance(seconds)
+        self._guard(lambda: self.stage.advance(seconds))
         if self.sounds is not None:
             self._sound(told, tick)
         turn = (self.session.begin.episode, self.session.turn.turn)
@@ -109,7 +111,23 @@ class PlayShow:
         return replace(shown, status=status, menu=self.menu, help=self.help_lines() if self.help else ())
 
     def wait(self, seconds: float) -> None:
-        self.session.wait(seconds)
+        self._guard(lambda: self.session.wait(seconds))
+
+    def _guard(self, go_on: Callable[[], None]) -> None:
+        """A brain that was chosen from the list and can't be loaded leaves the errand-runner to who chose it.
+
+        Raises BrainFailed for the one that the game was started with.
+        """
+        try:
+            go_on()
+        except BrainFailed as error:
+            failed = self.session.deciding
+            if failed == self._started_with:
+                raise
+            self.roster.drop(failed)
+            self._brain = self._started_with if self._started_with != PERSON else ""
+            self.session.hand_to(self.roster.person, PERSON)
+            self.say(f"{failed} can't play, it is your turn: {error}")
 
     def press(self, key: int) -> bool:
         if self.help:
@@ -254,7 +272,7 @@ class PlayShow:
     def _choose_line(self, line: int) -> None:
         act = self._acts[line]
         self.close_menu()
-        act()
+        self._guard(act)
 
     def _hand_to(self, policy: str) -> None:
         try:

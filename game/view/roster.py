@@ -40,6 +40,14 @@ class Roster:
         """A player that was made elsewhere."""
         self._players[policy] = player
 
+    def drop(self, policy: str) -> None:
+        """Forgets a player that can't play."""
+        self._players.pop(policy).close()
+
+    def trouble(self) -> list[str]:
+        """What is wrong for good with any of the players."""
+        return [player.trouble for player in self._players.values() if player.trouble]
+
     def names(self) -> tuple[str, ...]:
         """Policies to choose from: those at play first, then the rules, the shipped models, and the runs here."""
         there = [name for name in self._players if name != PERSON]

@@ -18,6 +18,7 @@ SIGN = (52, 44, 40)
 BUBBLE_WIDTH = 190  # at scale 1
 HEAD = 22  # source pixels from the lower edge of somebody's tile to above the name
 MARGIN = 4
+FADED = 90  # of 255
 CLEAR = 3  # pixels between two bubbles
 
 
@@ -31,10 +32,13 @@ class Words:
     def draw(self, surface: pygame.Surface, where: pygame.Rect, scene: Scene, moment: Moment) -> list[pygame.Rect]:
         """Signs, names, bubbles of a moment that `scene` has just drawn at `where`; gives the bubbles' rectangles."""
         zoom = where.width / scene.size[0]
+        bodies = [_scaled(where, zoom, spot.inflate(-4, 0)) for spot in scene.spots.values()]
         for place in scene.village.places:
             tile = scene.tile_rect(place.x, place.y)
             sign = self._sign(place.name)
-            surface.blit(sign, sign.get_rect(midtop=_at(where, zoom, tile.centerx, tile.bottom)))
+            spot = sign.get_rect(midtop=_at(where, zoom, tile.centerx, tile.bottom))
+            sign.set_alpha(FADED if spot.collidelist(bodies) >= 0 else 255)  # nobody is hidden by a sign
+            surface.blit(sign, spot)
         written: list[pygame.Rect] = []
         for figure in sorted(moment.before.figures, key=lambda figure: scene.spots[figure.name].y, reverse=True):
             colour = GOLD if figure.name == RUNNER else GREEN if figure.name == moment.before.asker else INK
@@ -106,6 +110,11 @@ class Words:
 def _at(where: pygame.Rect, zoom: float, x: float, y: float) -> tuple[int, int]:
     """A point of the sprites' picture in the window."""
     return where.x + round(x * zoom), where.y + round(y * zoom)
+
+
+def _scaled(where: pygame.Rect, zoom: float, source: pygame.Rect) -> pygame.Rect:
+    """A rectangle of the sprites' picture in the window."""
+    return pygame.Rect(_at(where, zoom, source.x, source.y), (round(source.width * zoom), round(source.height * zoom)))
 
 
 def _free(wanted: pygame.Rect, taken: list[pygame.Rect], room: pygame.Rect) -> pygame.Rect | None:

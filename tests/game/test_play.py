@@ -16,10 +16,11 @@ from game.view.intents import Target, intents
 from game.view.journal import Journal
 from game.view.person import PERSON, Person
 from game.view.play_show import PlayShow
-from game.view.players import Identity, RulePlayer
+from game.view.players import BrainFailed, Identity, RulePlayer
 from game.view.session import OVER, PLAYED, THINKING
 from game.view.sound import OUTCOMES, TUNES, Sounds, samples
 from game.view.window import Window
+from npc.decision import Decision
 from recorder import Episode, Reader
 from recorder.__main__ import main as recorder_main
 from tests.game.fronts import FETCH, make_session, make_show, play_turn, play_turns
@@ -271,6 +272,27 @@ def test_a_brain_that_is_not_there_is_said_and_nothing_is_lost(
     table.press(pygame.K_f, pygame.K_1)
     assert "runs/nowhere can't play" in table.show.view().status
     assert table.session.deciding == "teacher" and table.session.turns_played == 1
+
+
+class Broken(RulePlayer):
+    """A brain whose file turns out to be damaged when it wakes up."""
+
+    def poll(self) -> Decision | None:
+        raise BrainFailed("broken/model.safetensors: damaged")
+
+
+def test_a_chosen_brain_that_does_not_wake_leaves_the_errand_to_the_person(seat: Callable[..., Table]) -> None:
+    table = seat("teacher")
+    table.show.roster.add("broken", Broken("random", FETCH))
+    table.until(lambda: table.session.turns_played == 1)
+    table.press(pygame.K_f)
+    table.click(table.line("broken"))
+    table.frames(2)
+    assert table.show.asked and "broken can't play, it is your turn" in table.show.view().status
+    assert "broken" not in table.show.roster.names()
+    table.press(pygame.K_t)
+    table.until(lambda: table.session.turns_played == 2)
+    assert table.session.deciding == "teacher"
 
 
 def test_help_shows_every_control_and_goes_away(seat: Callable[..., Table]) -> None:
