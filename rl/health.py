@@ -18,7 +18,7 @@ def collapse(line: dict[str, Any], config: TrainConfig, best: float) -> str | No
 
     KL above its limit and numbers that are none are a collapse by themselves; little entropy, and one action repeated,
     are where the update's own success is below the best one's 95 % interval as well: a policy that is sure and right
-    has not collapsed.
+    has not collapsed. What came from logs was played by others and tells nothing of that.
     """
     for name in ("loss", "kl", "kl_after", "gradient_norm"):
         value = line[name]
@@ -35,7 +35,7 @@ def collapse(line: dict[str, Any], config: TrainConfig, best: float) -> str | No
             f"validation success is {100 * line['validation']:.1f} %, below the best one's interval, which begins at "
             f"{100 * low:.1f} %"
         )
-    if line["success"] < low:
+    if line["success"] < low and not line["replayed"]:
         if line["entropy"] is not None and line["entropy"] < config.entropy_floor:
             return f"entropy is {line['entropy']:.4f}, below --entropy-floor {config.entropy_floor:g}"
         if line["repeat_share"] > config.repeat_limit:

@@ -13,7 +13,8 @@ from tests.rl.test_share import turn
 
 CONFIG = TrainConfig(scenario="s", model="m", adapter="a", validation_episodes=200)
 WELL = {"loss": 0.1, "kl": 0.5, "kl_after": 0.6, "gradient_norm": 1.0, "entropy": 0.4, "success": 0.9,
-        "repeat_share": 0.1, "validation": None}  # fmt: skip
+        "repeat_share": 0.1, "validation": None,
+        "replayed": 0}  # fmt: skip
 
 
 def found(best: float = 0.9, **how) -> str | None:
@@ -50,6 +51,7 @@ def test_entropy_and_repetition_count_where_success_has_fallen_too():
     assert "--entropy-floor" in found(entropy=0.001, success=0.5)
     assert found(repeat_share=0.9) is None
     assert "--repeat-limit" in found(repeat_share=0.9, success=0.5)
+    assert found(repeat_share=0.9, entropy=0.001, success=0.5, replayed=64) is None
 
 
 def test_repeated_actions_are_counted_within_episodes():
