@@ -25,6 +25,7 @@ STYLE = """
 .film button{font:inherit;padding:1px 10px;border:1px solid var(--grid);border-radius:6px;background:var(--ground);
 color:var(--ink);cursor:pointer}
 .film .now{margin:4px 0 0;min-height:2.6em;font-size:13.5px;line-height:1.3}
+.film+ol{position:relative;max-height:440px;overflow-y:auto}
 .film+ol li{cursor:pointer}
 li.now{background:var(--grid);border-radius:4px}
 """
@@ -202,6 +203,7 @@ async function start() {
       else text.textContent = film.texts[at];
       told.textContent = (at < last ? `Turn ${at + 1} of ${last}: ` : "") + film.captions[at];
       lines.forEach((line, number) => line.classList.toggle("now", number === at));
+      if (lines[at]) lines[at].parentElement.scrollTop = lines[at].offsetTop - 150;
       earlier.disabled = at === 0;
       later.disabled = at === last;
     }
