@@ -77,8 +77,8 @@ class Losses:
         ]
 
     def pending(self, running: dict[int, int]) -> int:
-        """Turns that are missing now and have no mark yet."""
-        return sum(max(0, following - running.get(one, 0)) for one, following in self._next.items())
+        """Turns that are missing now and have no mark yet. For any thread: it looks at a copy."""
+        return sum(max(0, following - running.get(one, 0)) for one, following in list(self._next.items()))
 
     def done(self, episode: int) -> None:
         """Forgets an episode: it ended, or what failed was written after all."""

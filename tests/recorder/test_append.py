@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from recorder import DamagedLogError, DictionaryError, NotALogError, Op, Reader, Writer, dictionary, reopen
+from recorder import DamagedLogError, DictionaryError, NotALogError, Op, Reader, Writer, appender, dictionary, reopen
 from recorder.directory import IdRanges
 from recorder.framing import HEAD_SIZE, pack
 from tests.recorder.making import a_begin, a_log, a_turn, frames_of, turns_of, write_episodes
@@ -79,6 +79,22 @@ def test_torn_tails_are_cut_and_appended_to(tmp_path: Path) -> None:
         assert not damage.damaged and damage.torn_bytes == 0 and damage.records == len(frames_of(path))
         with Reader(path) as reader:
             assert reader.episode(11).whole and reader.clean
+
+
+@pytest.mark.slow
+def test_every_cut_is_appended_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A log cut at every byte offset: the next writer repairs it, and what it appends reads back behind the rest."""
+    monkeypatch.setattr(appender, "schema_json", lambda: "{}")
+    path = tmp_path / "a.b22"
+    made = a_log(path, index_every=4)
+    data, frames = path.read_bytes(), frames_of(path)
+    for length in range(len(data)):
+        path.write_bytes(data[:length])
+        with Writer(path, append=True, dictionary=None, sync="none") as log:
+            more = write_episodes(log, range(10, 11), 1)
+        read, damage = turns_of(path)
+        whole = [turn for turn, frame in zip(made, _turn_frames(frames), strict=True) if frame.end <= length]
+        assert read == whole + more and not damage.damaged and damage.torn_bytes == 0, length
 
 
 def _turn_frames(frames: list) -> list:  # type: ignore[type-arg]

@@ -48,8 +48,10 @@ def test_an_unfinished_record_is_waited_for(tmp_path: Path) -> None:
     frames = frames_of(whole)
     second = [frame for frame in frames if frame.op == Op.TURN][1]
     start, end = second.offset, second.end
-    steps = [start, start + 1, start + 17, end - 1, end, end + 2, len(data)]
-    path.write_bytes(data[: steps[0]])
+    unwritten = data[: end - 9] + b"\xff" * 9  # as long as it will be, with its last block still to come
+    steps = [data[:at] for at in (start, start + 1, start + 17, end - 1, end, end + 2)]
+    steps = [*steps[:4], unwritten, *steps[4:], data]
+    path.write_bytes(steps[0])
     seen = []
 
     def idle() -> bool:
@@ -57,7 +59,7 @@ def test_an_unfinished_record_is_waited_for(tmp_path: Path) -> None:
         seen.append(len(read))
         steps.pop(0)
         if steps:
-            path.write_bytes(data[: steps[0]])
+            path.write_bytes(steps[0])
         return not steps
 
     read: list[Turn] = []
@@ -65,7 +67,8 @@ def test_an_unfinished_record_is_waited_for(tmp_path: Path) -> None:
         for turn in reader.turns(follow=True, poll=0, stop=idle):
             read.append(turn)
         assert not reader.damage.damaged and reader.damage.records == len(frames)
-    assert read == made and seen == [1, 1, 1, 1, 2, 2, 6]
+        assert reader.damage.torn_bytes == 0, "an end that may become a record is nothing"
+    assert read == made and seen == [1, 1, 1, 1, 1, 2, 2, 6]
 
 
 def test_a_torn_end_that_is_repaired_and_written_over(tmp_path: Path) -> None:
