@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 import sys
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from game.view.compare_show import CompareShow
 
 PROGRAM = "game compare"
+DEADLINE_S, PATIENT_S = 5.0, 120.0
 PATIENCE_S = 0.05  # without a window: how often a deadline is looked at
 
 
@@ -42,7 +44,10 @@ def _parser() -> Parser:
     parser.add_argument("--scenario", metavar="NAME", default="fetch_item", help="default: %(default)s")
     parser.add_argument("--option", metavar="KEY=VALUE", action="append", default=[], help="of the scenario")
     parser.add_argument("--greedy", action="store_true", help="always the most probable action; otherwise drawn")
-    parser.add_argument("--deadline", metavar="SECONDS", type=float, default=5.0, help="for a decision; default: 5")
+    parser.add_argument(
+        "--deadline", metavar="SECONDS", type=float,
+        help=f"for a decision, then a fallback acts (default: {DEADLINE_S:g}; {PATIENT_S:g} without a window)",
+    )  # fmt: skip
     parser.add_argument("--headless", action="store_true", help="no window: play the seed and say how it went")
     parser.add_argument("--json", action="store_true", help="one JSON object a side instead of a sentence")
     saving.add_options(parser)
@@ -54,13 +59,16 @@ def main(arguments: Sequence[str]) -> int:
     given = _parser().parse_args(arguments)
     try:
         saving.check_options(given)
-        if not 0 < given.deadline < 1e6:
-            raise BadUse(f"--deadline {given.deadline:g}: give a number of seconds above 0")
+        deadline_s = given.deadline
+        if deadline_s is None:
+            deadline_s = PATIENT_S if given.headless or given.save or given.screenshot else DEADLINE_S
+        if not 0 < deadline_s < math.inf:
+            raise BadUse(f"--deadline {deadline_s:g}: give a number of seconds above 0")
         scenario = scenarios.get(given.scenario)
         options = scenario.resolve_options(options_from(given.option))
         comparison = Comparison(
             scenario, options, check_seed(given.seed), (given.left, given.right),
-            greedy=given.greedy, deadline_s=given.deadline,
+            greedy=given.greedy, deadline_s=deadline_s,
         )  # fmt: skip
         try:
             return _show(given, comparison)
@@ -87,7 +95,7 @@ def _show(given: argparse.Namespace, comparison: Comparison) -> int:
         show.resize(given.size)
     if not pictured:
         comparison.speed = given.speed or comparison.speed
-        return saving.show_window(show)
+        return saving.show_window(show, given.size)
     comparison.speed = given.speed or saving.SPEED
     code = saving.GOOD
     if given.save is not None:

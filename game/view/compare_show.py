@@ -24,7 +24,7 @@ from scenarios.village_map import load_village
 
 BETWEEN, FOOT = 6, 26  # pixels at scale 1
 SETTLES_S = 0.35  # a checkpoint plays when the slider has rested on it for so long
-STILL_S, STILL_TICKS = 1.0, 24  # in a film, what moves of itself and the light change only so often
+STILL_S, STILL_TICKS = 1.0, 32  # in a film, what moves of itself and the light change only so often
 LEFT_BUTTON = 1
 MARGIN = 12
 WORDS = 0.82  # of the words in the villages, which are small here, to those under them

@@ -74,7 +74,7 @@ def _show(given: argparse.Namespace, book: LogBook) -> int:
         show.resize(given.size)
     if not without_window:
         replay.speed = given.speed or replay.speed
-        return saving.show_window(show)
+        return saving.show_window(show, given.size)
     code = saving.GOOD
     if given.screenshot is not None:
         if given.turn is None:

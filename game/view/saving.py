@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from game.view.show import Show
 
 GOOD, FAILED = 0, 1
-FRAMES_PER_S = 10
+FRAMES_PER_S = 8
 SPEED = 4  # of a film
 FILM = (".webp", ".png", ".gif")
 PICTURE = (".png",)
@@ -32,14 +32,17 @@ def prepare_pygame(dummy: bool) -> None:
         os.environ["SDL_VIDEODRIVER"] = "dummy"
 
 
-def show_window(show: Show) -> int:
-    """Runs a show in a window until it is closed; the exit code. Raises BadUse where no window can be opened."""
+def show_window(show: Show, size: tuple[int, int] | None) -> int:
+    """Runs a show in a window, of that size if one is given, until it is closed; the exit code.
+
+    Raises BadUse where no window can be opened.
+    """
     import pygame
 
     from game.view.window import Window
 
     try:
-        window = Window(show)
+        window = Window(show, size=size)
     except pygame.error as error:
         raise BadUse(f"no window can be opened ({error}); --save and --screenshot work without one") from error
     try:
