@@ -25,6 +25,8 @@ class Catalog:
         self._lookup: Lookup | None = None
         self.scanned = False
         """Whether everything known comes from the records themselves."""
+        self._unproved: tuple[int, int] | None = None
+        """Offset of the last INDEX and of its stretch, until `_is_sound` has looked."""
         start, sequence = self._take_root()
         self.partial = start > 0
         """Whether only the stretch from the last INDEX was read."""
@@ -48,10 +50,26 @@ class Catalog:
             return 0, 0
         self.tally.note(index)
         self._lookup = Lookup(index, frame.offset, self._store.index_at)
+        self._unproved = (frame.offset, index.start)
         return frame.end, frame.sequence + 1
 
     def place(self, episode: int) -> Place:
         """Where an episode's records lie (its AMENDs apart); an empty place where there is none."""
+        place = self._place(episode)
+        if not place.has_records and not self._is_sound():
+            self.distrust()
+            place = self._place(episode)
+        return place
+
+    def _is_sound(self) -> bool:
+        """Before an episode is said to be missing: whether the last INDEX is a record of its own."""
+        if self._unproved is not None and not self.scanned:
+            offset, start = self._unproved
+            self._unproved = None
+            return self._store.stands(offset, start)
+        return True
+
+    def _place(self, episode: int) -> Place:
         place = self._before(episode, "records")
         tail = self._tail.episodes.get(episode)
         if tail is not None and tail.begin is not None:

@@ -89,7 +89,7 @@ def examine(path: Path, dictionary: bytes | None, check: Check = "auto") -> Tail
 def _examine(store: Store, dictionary: bytes | None, check: Check) -> Tail:
     tail = _from_root(store)
     whole = check == "whole" or (check == "auto" and store.source.size <= WHOLE)
-    if not _stands(store, tail, whole):
+    if tail.previous_index is not None and not store.stands(tail.previous_index, 0 if whole else tail.root_start):
         tail = Tail()
     if whole:
         _check_damage(store, 0, None)
@@ -137,20 +137,6 @@ def _from_root(store: Store) -> Tail:
     tail.offset = tail.index_start = frame.end
     tail.sequence, tail.previous_index, tail.root_start = frame.sequence + 1, frame.offset, index.start
     return tail
-
-
-def _stands(store: Store, tail: Tail, whole: bool) -> bool:
-    """Whether the INDEX that `tail` was taken from is a record of its own, and not bytes in the payload of another one.
-
-    A search backwards can't tell; reading forwards can: from the beginning of the log, or of the INDEX's stretch.
-    """
-    if tail.previous_index is None:
-        return True
-    start = 0 if whole else tail.root_start
-    for frame in store.source.frames(Damage(), start):
-        if frame.offset >= tail.previous_index:
-            return frame.offset == tail.previous_index
-    return False
 
 
 def _check_damage(store: Store, start: int, expected: int | None) -> None:

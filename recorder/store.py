@@ -156,6 +156,14 @@ class Store:
             return None
         return (found, index) if index.start <= found.offset else None
 
+    def stands(self, offset: int, start: int) -> bool:
+        """Whether a record begins at `offset` for who reads forwards from the record at `start`: an INDEX that a search
+        backwards has found may be bytes in the payload of another record."""
+        for frame in self.source.frames(Damage(), start):
+            if frame.offset >= offset:
+                return frame.offset == offset
+        return False
+
     def index_at(self, offset: int) -> Index | None:
         """The INDEX that begins at `offset`, or None."""
         index = self.record_at(offset)

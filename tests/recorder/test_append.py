@@ -139,6 +139,8 @@ def test_an_index_inside_of_another_record_is_not_believed(
     data, frames = path.read_bytes(), frames_of(path)
     within = data[frames[-2].offset :]  # the last INDEX and the FOOTER, as bytes in a record that isn't known here
     path.write_bytes(data + pack(99, 0, len(frames), b"." * 500 + within))
+    with Reader(path) as reader:
+        assert reader.episode(3).whole
     go_on(path, range(10, 12))
     read, damage = turns_of(path)
     assert read[:12] == made and len(read) == 16 and not damage.damaged

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from recorder import Amend, DamagedLogError, Reader, Writer, lookup, recover, reopen, scan, tally
-from recorder.framing import HEAD_SIZE, Op
+from recorder.framing import HEAD_SIZE, Op, pack
 from recorder.scan import Source
 from recorder.summary import overview, summarize
 from tests.recorder.making import a_begin, a_turn, an_end, frames_of, turns_of, write_episodes
@@ -153,6 +153,20 @@ def test_an_overview_says_what_a_pass_says(tmp_path: Path) -> None:
             quick.checked = True
             quick.incomplete = full.incomplete
             assert quick.plain() == full.plain()
+
+
+def test_an_index_that_hides_an_episode_from_within_another_record(tmp_path: Path) -> None:
+    """An earlier log's INDEX and FOOTER as bytes of an unknown record: its tree doesn't know the later episodes."""
+    path = tmp_path / "a.b22"
+    with Writer(path, dictionary=None, sync="none") as log:
+        write_episodes(log, range(3))
+    data, frames = path.read_bytes(), frames_of(path)
+    with Writer(path, append=True, dictionary=None, sync="none") as log:
+        write_episodes(log, range(3, 6))
+    count = len(frames_of(path))
+    path.write_bytes(path.read_bytes() + pack(99, 0, count, data[frames[-2].offset :]))
+    with Reader(path) as reader:
+        assert reader.catalog.partial and reader.episode(5).whole and reader.catalog.scanned
 
 
 def test_names_and_ranges_without_end_stay_small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
