@@ -32,6 +32,7 @@ from rl.files import CheckpointError, is_run, read_run
 from rl.logbook import Author, Logbook
 from rl.policies import ModelPolicy, Policy, PolicyNameError, make_policy, parse_policy
 from rl.pool import LocalPool, Pool, WorkerError
+from rl.remote import RemoteError
 from rl.rollout import Episode, Plan, play
 from rl.statistics import changes, mcnemar, paired_difference
 from scenarios.contract import Scenario, ScenarioError, check_seed, nearest
@@ -280,7 +281,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         found = evaluate(args, Console(stderr=True))
     except (ScenarioError, NpcError, RecorderError, CheckpointError, ConfigError, CommandError, PolicyNameError,
-            OSError) as error:  # fmt: skip
+            RemoteError, OSError) as error:  # fmt: skip
         return fail("rl.evaluate", error)
     except WorkerError as error:
         print(f"python -m rl.evaluate: {error}", file=sys.stderr)

@@ -73,7 +73,7 @@ def chosen_probability(turn: Turn) -> float | None:
 def tell(scenario: str, turn: Turn) -> TurnInWords:
     """One turn as people read it."""
     chance = chosen_probability(turn)
-    choices = f"of {len(turn.legal)} choices"
+    choices = f"of {len(turn.legal)} choices" if turn.legal else "in its own words"
     return TurnInWords(
         number=turn.turn + 1,
         situation=telling.situation(scenario, turn.observation),

@@ -235,3 +235,13 @@ def test_sampled_play_is_the_trainers_play() -> None:
     """The dice are keyed as the trainer keys its test, so that both give the same figure for the same weights."""
     plans = plans_for(FETCH, "test", 3, {}, "5/")
     assert [plan.draws for plan in plans] == [f"5/test/{2_000_000 + i}" for i in range(3)]
+
+
+def test_a_server_that_is_not_there_is_told_in_one_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("rl.remote.time.sleep", lambda seconds: None)
+    words = ["--scenario", "fetch_item", "--policy", "http:http://127.0.0.1:9/v1", "--episodes", "1"]
+    assert main(words) == 2
+    error = capsys.readouterr().err
+    assert "127.0.0.1:9" in error and error.count("\n") == 1
