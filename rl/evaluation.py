@@ -8,7 +8,7 @@ from typing import Any
 from rl.learner import play_plans
 from rl.pool import LocalPool, Pool
 from rl.rollout import Episode, Plan
-from rl.statistics import wilson
+from rl.statistics import mean_interval, wilson
 from scenarios.contract import Scenario, ScenarioError
 
 
@@ -34,10 +34,11 @@ def play_all(pool: Pool | LocalPool, plans: Sequence[Plan], job: dict[str, Any],
 
 
 def score(episodes: Sequence[Episode]) -> dict[str, Any]:
-    """success with its interval, n, mean reward, mean turns (of all, and of the solved)."""
+    """success and mean reward with their intervals, n, mean turns (of all, and of the solved)."""
     n = len(episodes)
     wins = sum(episode.success for episode in episodes)
     low, high = wilson(wins, n)
+    reward_low, reward_high = mean_interval([episode.reward for episode in episodes])
     solved = [len(episode.turns) for episode in episodes if episode.success]
     return {
         "success": wins / n,
@@ -45,6 +46,8 @@ def score(episodes: Sequence[Episode]) -> dict[str, Any]:
         "ci_high": high,
         "n": n,
         "mean_reward": sum(episode.reward for episode in episodes) / n,
+        "reward_low": reward_low,
+        "reward_high": reward_high,
         "mean_turns": sum(len(episode.turns) for episode in episodes) / n,
         "mean_turns_solved": sum(solved) / len(solved) if solved else None,
     }

@@ -20,6 +20,18 @@ def wilson(successes: int, n: int) -> tuple[float, float]:
     return 0.0 if successes == 0 else low, 1.0 if successes == n else high
 
 
+def mean_interval(values: Sequence[float]) -> tuple[float, float]:
+    """mean ± Z standard errors of the mean (ddof 1), for the large samples of an evaluation; the value itself, twice,
+    where there is one. Raises ValueError for none."""
+    n = len(values)
+    if n == 0:
+        raise ValueError("the mean of nothing")
+    mean = math.fsum(values) / n
+    spread = math.fsum((value - mean) ** 2 for value in values) / max(1, n - 1)
+    half = Z * math.sqrt(spread / n)
+    return mean - half, mean + half
+
+
 def paired_difference(before: Sequence[bool], after: Sequence[bool]) -> tuple[float, float, float]:
     """Mean of after − before over the same seeds, with Tango's score interval (Statistics in Medicine 17, 1998).
 

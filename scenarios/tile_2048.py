@@ -67,6 +67,9 @@ class Tile2048(PlainScenario):
         "test": range(2_000_000, 2_001_000),
     }
     prefix = "Slide the runes of the board in the tower : two that are the same merge . Bring one to the target ."
+    # games are long: few of them make a batch, and small steps many times over it
+    training = {"updates": 16, "groups": 8, "passes": 4, "rate": 2e-4, "validate_every": 4,  # noqa: RUF012
+                "validation_episodes": 100}  # fmt: skip
     vocabulary = tuple(dict.fromkeys((*MOVES, "target", "row", "0", *(str(2**n) for n in range(1, 12)),
                                       *prefix.split())))  # fmt: skip
 

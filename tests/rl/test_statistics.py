@@ -4,7 +4,7 @@ from math import sqrt
 
 import pytest
 
-from rl.statistics import Z, changes, mcnemar, paired_difference, wilson
+from rl.statistics import Z, changes, mcnemar, mean_interval, paired_difference, wilson
 
 # Newcombe 1998 (Statistics in Medicine 17, 857-872), table I, method 3: Wilson's score interval without correction
 NEWCOMBE = [
@@ -125,3 +125,11 @@ def test_turning_the_pair_round_turns_the_sign() -> None:
 def test_unequal_pairs_are_refused() -> None:
     with pytest.raises(ValueError, match="2 before, 1 after"):
         paired_difference([True, False], [True])
+
+
+def test_a_means_interval_by_hand() -> None:
+    low, high = mean_interval([0.0, 1.0, 1.0, 2.0])  # mean 1, variance (ddof 1) 2/3, standard error sqrt(1/6)
+    assert (low, high) == pytest.approx((1 - Z / sqrt(6), 1 + Z / sqrt(6)))
+    assert mean_interval([0.25]) == (0.25, 0.25)
+    with pytest.raises(ValueError, match="nothing"):
+        mean_interval([])
