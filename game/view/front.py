@@ -59,6 +59,8 @@ def play(settings: Settings) -> int:
     if settings.headless and settings.brain == PERSON:
         raise BadUse("--brain human needs a window: leave --headless out, or let a policy play")
     scenario = scenarios.get(settings.scenario)
+    if settings.brain == PERSON and scenario.free_text is not None:
+        raise BadUse(f"--brain human can't play {scenario.name}: a turn there is a text, not a choice; choose another")
     scenario.resolve_options(settings.options)
     check_seed(settings.seed)
     check_target("--screenshot", settings.screenshot, PICTURE)

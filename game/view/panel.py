@@ -101,7 +101,8 @@ class Panel:
 
     def _choices(self, surface: pygame.Surface, y: int, facts: Facts, pointed: str) -> None:
         self.rows = []
-        y = self._caption(surface, y, f"It may do one of {len(facts.choices)}", facts.how)
+        many = len(facts.choices)
+        y = self._caption(surface, y, f"It may do one of {many}" if many else "It answers in its own words", facts.how)
         room = (self.size[1] - self._px(BOTTOM) - y) // self._row
         shown, rest = fitting(facts.choices, room, pointed)
         for choice in shown:

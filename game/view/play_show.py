@@ -195,7 +195,9 @@ class PlayShow:
     def take_over(self) -> None:
         """A person decides from now on, or the policy again."""
         session = self.session
-        if session.deciding != PERSON:
+        if session.scenario.free_text is not None:
+            self.say("A turn is a text here, not a choice: there is nothing to take over.")
+        elif session.deciding != PERSON:
             self._brain = session.deciding
             session.hand_to(self.roster.person, PERSON)
             self.say("You are the errand-runner now. Click, or choose a number; T hands back.")

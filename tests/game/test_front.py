@@ -136,6 +136,10 @@ BAD = {
     "--brain nope": "policy 'nope': no player, model, run or model folder of that name",
     "--brain nano:nope": "adapter 'nope'",
     "--brain nope@3": "not a run folder",
+    "--brain human": "--brain human needs a window",
+    "--sound": "--sound needs a window",
+    "--size 20x20": "both are from",
+    "--size big": "not of the form WIDTHxHEIGHT",
     "--seed -1": "a seed is a whole number from 0",
     "--seed 9223372036854775808": "a seed is a whole number from 0",
     "--seed x": "--seed",
@@ -247,3 +251,9 @@ def test_words_of_the_panel() -> None:
     assert fallback(["go north", "wait", "wait a day"]) == "wait" and fallback(["up", "down"]) == "down"
     undecided = Turn(episode=0, turn=0, observation="", proposed="", executed="", legal=["b", "a"])
     assert [choice.phrase for choice in choices_of(undecided, False)] == ["b", "a"]
+
+
+def test_a_person_is_not_asked_where_a_turn_is_a_text(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--brain", "human", "--scenario", "sudoku_code"]) == 2
+    said = capsys.readouterr().err
+    assert "can't play sudoku_code" in said and said.count("\n") == 1
