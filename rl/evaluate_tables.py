@@ -19,9 +19,12 @@ def show(found: dict[str, Any], console: Console, record: str = "") -> None:
     policies = found["policies"]
     names = ("policy", "success", "95 % interval", "mean reward", "mean turns", "turns when solved")
     console.print(_table(title, names, (
-        (label(one), _percent(one["success"]), _range(one), _reward(one), f"{one['mean_turns']:.1f}",
+        (label(one), _percent(one["success"]), _range(one), f"{one['mean_reward']:.3f}", f"{one['mean_turns']:.1f}",
          "–" if one["mean_turns_solved"] is None else f"{one['mean_turns_solved']:.1f}") for one in policies
     )))  # fmt: skip
+    console.print("mean reward, 95 %: " + ", ".join(
+        f"{label(one)} {one['reward_low']:.3f} to {one['reward_high']:.3f}" for one in policies
+    ), markup=False, soft_wrap=True)  # fmt: skip
     for one in policies:
         if one["errors"]:
             console.print(f"{one['policy']}: the scenario raised an error in {one['errors']} episodes; they count as "
@@ -109,8 +112,3 @@ def _percent(value: float) -> str:
 
 def _range(one: dict[str, Any]) -> str:
     return f"{100 * one['ci_low']:.1f} to {100 * one['ci_high']:.1f}"
-
-
-def _reward(one: dict[str, Any]) -> str:
-    """Mean and half of its 95 % interval."""
-    return f"{one['mean_reward']:.3f} ± {(one['reward_high'] - one['reward_low']) / 2:.3f}"
