@@ -6,6 +6,7 @@ model, tokenizer, prefix or temperature is refused: its probabilities would mean
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +20,8 @@ from recorder import EpisodeBegin, Reader, prefix_hash
 from recorder.records import Turn
 from rl.rollout import Episode, Plan
 from scenarios.contract import Scenario
+
+ROUNDING = 1e-9  # two sums of the same rewards may differ by this
 
 
 class OfflineError(ValueError):
@@ -64,15 +67,16 @@ def read_groups(paths: Sequence[str | Path], scenario: Scenario, brain: Brain, t
 
 
 def rescored(episode: recorder.Episode) -> list[Turn]:
-    """The turns with their reward terms as amended. What was amended for the whole episode goes to its last turn, so
-    that the episode's sums are those amended."""
-    turns = [replace(turn, terms=episode.terms(turn.turn)) for turn in episode.turns]
-    late = {term: value for amend in episode.amends if amend.turn is None for term, value in amend.terms.items()}
-    if late and turns:
-        so_far = {term: sum(turn.terms.get(term, 0.0) for turn in turns) for term in late}
-        last = turns[-1].terms
-        turns[-1] = replace(turns[-1], terms=last | {t: last.get(t, 0.0) + late[t] - so_far[t] for t in late})
-    return turns
+    """The turns with their reward terms as amended or scored anew. What the episode as a whole was given late goes to
+    its last turn, so that the sums are the episode's."""
+    if not episode.amends or not episode.turns:
+        return episode.turns
+    terms = episode.turn_terms()
+    for name, total in episode.terms().items():
+        late = total - math.fsum(of_turn.get(name, 0.0) for of_turn in terms)
+        if abs(late) > ROUNDING:
+            terms[-1][name] = terms[-1].get(name, 0.0) + late
+    return [replace(turn, terms=of_turn) for turn, of_turn in zip(episode.turns, terms, strict=True)]
 
 
 def _check(begin: EpisodeBegin, scenario: Scenario, brain: Brain, prefix: str, path: str) -> None:

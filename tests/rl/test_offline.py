@@ -11,7 +11,7 @@ import pytest
 
 import scenarios
 from npc.adapters import get_adapter, save_adapter, set_adapter
-from recorder import Amend, Reader, Writer
+from recorder import Amend, Reader, Writer, rescore
 from rl.config import TrainConfig
 from rl.learner import Settings, Worker, spread_now
 from rl.logbook import Author, Logbook
@@ -130,6 +130,19 @@ def test_rewards_are_those_amended(log, tmp_path, policy):
     assert found[0].reward == pytest.approx(plain[0].reward + 7.005)
     assert sum(turn.terms["time"] for turn in found[1].turns) == pytest.approx(-3.0)
     assert found[2].reward == plain[2].reward
+
+
+def test_rewards_are_those_of_the_last_scoring(log, tmp_path, policy):
+    """Every take earns 2 and nothing else counts; what was amended before it is superseded."""
+    path = tmp_path / "rescored.b22"
+    path.write_bytes(log.read_bytes())
+    with Reader(path) as reader, Writer(path, append=True) as out:
+        out.amend(Amend(episode=reader.episode_ids()[0], terms={"time": -3.0}, author="a test"))
+    rescore(path, lambda e: [{"take": 2.0 * t.executed.startswith("take")} for t in e.turns], "takes")
+    found = [e for group in read_groups([path], FETCH, policy.brain, 1.0).groups for e in group]
+    for episode in found:
+        assert [t.reward for t in episode.turns] == [2.0 * t.executed.startswith("take") for t in episode.turns]
+    assert sum(episode.reward for episode in found) > 0
 
 
 def test_a_start_that_is_too_far_from_what_was_recorded_is_refused(tiny, log, tmp_path, policy, capsys):
