@@ -31,8 +31,10 @@ from rl.command import INTERRUPTED, CommandError, Parser, fail, options_from
 from rl.config import ConfigError
 from rl.credit import dead
 from rl.evaluate import tau_of
-from rl.logbook import Author, Logbook
+from rl.logbook import Logbook
 from rl.policies import ModelPolicy, Policy, PolicyNameError, make_policy, parse_policy
+from rl.record import author_of
+from rl.remote import RemoteError
 from rl.rollout import FAILED, TRUNCATED, Episode, Plan, play
 from scenarios.contract import Scenario, ScenarioError, check_seed
 
@@ -124,15 +126,10 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
 
 
 def _record(log: Logbook, episodes: Sequence[Episode], policy: Policy, name: str, split: str) -> None:
-    author, prefix = Author(name), ""
+    spec, prefix = parse_policy(name), ""
     if isinstance(policy, ModelPolicy):
-        from npc.adapters import weights_hash
-
-        brain, spec = policy.brain, parse_policy(name)
-        author = Author(name, spec.model, spec.adapter or "", weights_hash(brain), brain.base_hash,
-                        brain.tokenizer_hash)  # fmt: skip
-        prefix = log.add_prefix(policy.closed.prefix_ids, brain.tokenizer_hash)
-    log.add(episodes, author, "play", split, prefix)
+        prefix = log.add_prefix(policy.closed.prefix_ids, policy.brain.tokenizer_hash)
+    log.add(episodes, author_of(policy, name, spec.model, spec.adapter or ""), "play", split, prefix)
 
 
 def show(found: dict[str, Any], console: Console) -> None:
@@ -185,7 +182,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         found = run(args)
     except (ScenarioError, NpcError, RecorderError, CheckpointError, ConfigError, CommandError, PolicyNameError,
-            OSError) as error:  # fmt: skip
+            RemoteError, OSError) as error:  # fmt: skip
         return fail("rl.play", error)
     except KeyboardInterrupt:
         return INTERRUPTED

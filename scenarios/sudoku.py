@@ -4,7 +4,7 @@ Mission
     Fill every empty field, so that each row, column and box holds each digit once. There is exactly one way.
 What is seen
     The tablet row by row, 0 for an empty field, and (option `marks`) what row, column and box still allow in each
-    empty field, written as the action that would put it there.
+    empty field, written as the action that would put it there; fields with the fewest digits left stand last.
 Actions
     `row R column C put D`: any digit in any empty field. A wrong one is legal to try.
 What goes wrong
@@ -55,7 +55,7 @@ class Sudoku(PlainScenario):
     __doc__ = __doc__
 
     name = "sudoku"
-    version = 1
+    version = 2
     engine_version = "1"
     turn_cap = 60
     state_type = Tablet
@@ -133,14 +133,14 @@ class Sudoku(PlainScenario):
         return put(cell, state.size, state.solution[cell])
 
     def teacher(self, memory: Any, observation: str) -> tuple[str, Any]:
-        """What follows at once; else a guess where the fewest digits are left."""
+        """The field with the fewest digits left, where it is one; else what follows at once, else a guess there."""
         grid = parse(observation)
-        size = rules.size_of(grid)
+        size, allowed, last = rules.size_of(grid), rules.masks(grid), by_choice(grid)[-1]
+        if allowed[last].bit_count() == 1:
+            return put(last, size, *rules.digits(allowed[last])), memory
         found = rules.deduce(grid)
-        if found is None:
-            masks = rules.masks(grid)
-            cell = min((c for c, digit in enumerate(grid) if not digit), key=lambda c: (masks[c].bit_count(), c))
-            found = cell, rules.digits(masks[cell])[0]
+        if found is None:  # a field for which nothing is left is given any digit: the game is lost there
+            found = last, (rules.digits(allowed[last]) or (1,))[0]
         return put(found[0], size, found[1]), memory
 
 
@@ -152,8 +152,14 @@ def text_of(cells: Grid, marks: bool, wrong: bool) -> str:
     words += ["board", " then ".join(rows)]
     if marks and not wrong:
         allowed = rules.masks(cells)
-        words += [put(cell, size, *rules.digits(allowed[cell])) for cell, digit in enumerate(cells) if not digit]
+        words += [put(cell, size, *rules.digits(allowed[cell])) for cell in by_choice(cells)]
     return " ".join(words)
+
+
+def by_choice(cells: Grid) -> list[int]:
+    """The empty fields, those with the fewest digits left last: what can be put at once stands nearest to the cue."""
+    allowed = rules.masks(cells)
+    return sorted((c for c, digit in enumerate(cells) if not digit), key=lambda c: (-allowed[c].bit_count(), c))
 
 
 def put(cell: int, size: int, *digits: int) -> str:
