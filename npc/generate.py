@@ -70,8 +70,9 @@ def generate(model: object, prefix: PrefixKV, prompts: Sequence[Sequence[int]], 
 
 def completion_logps(model: object, prefix: PrefixKV, prompts: Sequence[Sequence[int]],
                      completions: Sequence[Sequence[int]], tau: float = 1.0,
-                     ) -> tuple[mx.array, np.ndarray]:  # fmt: skip
-    """Log-probabilities (B, C) of completions' tokens at `tau`, 0 beyond a row's end, and where they are (B, C) bool.
+                     ) -> tuple[mx.array, mx.array, np.ndarray]:  # fmt: skip
+    """Log-probabilities (B, C) of completions' tokens at `tau`, the entropy (B, C) of the distribution each was drawn
+    from, both 0 beyond a row's end, and where there are tokens (B, C) bool.
 
     Differentiable; make `prefix` inside the loss. Only the tokens that are predicted get logits.
     """
@@ -91,9 +92,11 @@ def completion_logps(model: object, prefix: PrefixKV, prompts: Sequence[Sequence
     positions_B_T = mx.array(np.tile(np.arange(width, dtype=np.int32), (len(rows), 1)))
     states_B_C_D = hidden_states(weights, mx.array(tokens_B_T), positions_B_T, mask_B_T_T, prefix, mx.array(asked_B_C))
     logits_B_C_V = (states_B_C_D @ weights.output.T).astype(mx.float32) / tau
-    chosen = mx.take_along_axis(logits_B_C_V, mx.array(chosen_B_C)[:, :, None], axis=-1).squeeze(-1)
-    logps_B_C = chosen - mx.logsumexp(logits_B_C_V, axis=-1)
-    return mx.where(mx.array(there_B_C), logps_B_C, 0.0), there_B_C
+    logps_B_C_V = logits_B_C_V - mx.logsumexp(logits_B_C_V, axis=-1, keepdims=True)
+    logps_B_C = mx.take_along_axis(logps_B_C_V, mx.array(chosen_B_C)[:, :, None], axis=-1).squeeze(-1)
+    entropy_B_C = -(mx.exp(logps_B_C_V) * logps_B_C_V).sum(axis=-1)
+    there = mx.array(there_B_C)
+    return mx.where(there, logps_B_C, 0.0), mx.where(there, entropy_B_C, 0.0), there_B_C
 
 
 class _Reach:

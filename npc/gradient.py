@@ -1,4 +1,4 @@
-"""The gradient of losses over legal actions, for batches that share one prefix.
+"""The gradient of losses over legal actions, or over free text, for batches that share one prefix.
 
 The prefix is computed once for all batches. Each batch gives a gradient for the prefix's keys and values beside the
 one for the weights; what those add up to goes back through the prefix once, at the end.
@@ -9,14 +9,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from npc.forward import prefix_kv
+from npc.forward import PrefixKV, prefix_kv
 from npc.mlx import flat, mx, tree_unflatten
 from npc.policy import ClosedPolicy, action_logps
 from npc.tree import PackedBatch
-from npc.weights import weights_of
+from npc.weights import Weights, weights_of
 
 # takes log-probabilities (B, A) of the legal actions, gives a scalar and a tuple of arrays to be kept
 Loss = Callable[[mx.array], tuple[mx.array, tuple[mx.array, ...]]]
+# takes weights and the prefix's keys and values, and gives the same
+Run = Callable[[Weights, PrefixKV], tuple[mx.array, tuple[mx.array, ...]]]
 
 
 def summed_gradient(
@@ -26,6 +28,17 @@ def summed_gradient(
 
     The trainable parameters are those that are not frozen: the adapter's, where there is one.
     """
+
+    def over(packed: PackedBatch, loss: Loss) -> Run:
+        return lambda weights, prefix: loss(action_logps(weights, packed, prefix, tau))
+
+    return gradient_of_runs(closed, (over(packed, loss) for packed, loss in batches))
+
+
+def gradient_of_runs(
+    closed: ClosedPolicy, runs: Iterable[Run]
+) -> tuple[dict[str, mx.array], list[tuple[mx.array, tuple[mx.array, ...]]]]:
+    """As :func:`summed_gradient`, for whatever each run computes from weights and prefix."""
     model = closed.brain.model
     present, prefix = closed.present()
     names = sorted(flat(model.trainable_parameters()))
@@ -37,16 +50,14 @@ def summed_gradient(
 
     sums: list[mx.array] = []
     found = []
-    for packed, loss in batches:
+    for run in runs:
 
-        def run(inputs: list[mx.array], packed: PackedBatch = packed, loss: Loss = loss) -> Any:
+        def traced(inputs: list[mx.array], run: Run = run) -> Any:
             set_to(inputs[: len(names)])
             parts = inputs[len(names) :]
-            read = weights_of(model, present)
-            pairs = list(zip(parts[::2], parts[1::2], strict=True))
-            return loss(action_logps(read, packed, pairs, tau))
+            return run(weights_of(model, present), list(zip(parts[::2], parts[1::2], strict=True)))
 
-        (value, kept), grads = mx.value_and_grad(run)([*values, *seen])
+        (value, kept), grads = mx.value_and_grad(traced)([*values, *seen])
         sums = [total + grad for total, grad in zip(sums, grads, strict=True)] if sums else grads
         mx.eval(value, kept, sums)
         found.append((value, kept))

@@ -17,7 +17,7 @@ from recorder import Amend, Reader, Turn
 from recorder.reader import Episode as Recorded
 from rl.logbook import Author, Logbook
 from rl.policies import Policy, TurnView
-from rl.rollout import Episode, Plan, play
+from rl.rollout import TRUNCATED, Episode, Plan, play
 from scenarios.contract import Scenario
 
 PROGRAM = "python -m rl.distill"
@@ -33,11 +33,13 @@ class DemonstrationError(ValueError):
 
 @dataclass(frozen=True)
 class Example:
-    """A turn to imitate. `target_A`: the teacher's probability of each legal phrase."""
+    """A turn to imitate. `target_A`: the teacher's probability of each legal phrase; where there is none, `text` is
+    what it wrote."""
 
     observation: str
     legal: tuple[str, ...]
     target_A: np.ndarray
+    text: str = ""
 
 
 def record(teacher: Policy, author: Author, scenario: Scenario, plans: Sequence[Plan], split: str, path: Path, run: str,
@@ -104,7 +106,8 @@ def read_examples(paths: Sequence[Path], scenario: Scenario, soft: bool, split: 
                     continue
                 if any(getattr(begin, name) != value for name, value in (only or {}).items()):
                     continue
-                examples = [example for turn in episode.turns if (example := _example(turn, soft)) is not None]
+                text = scenario.free_text is not None
+                examples = [example for turn in episode.turns if (example := _example(turn, soft, text)) is not None]
                 if examples:
                     found.append(examples)
     return found
@@ -170,7 +173,9 @@ def only_from(pairs: Mapping[str, str]) -> dict[str, str]:
     return dict(pairs)
 
 
-def _example(turn: Turn, soft: bool) -> Example | None:
+def _example(turn: Turn, soft: bool, free_text: bool) -> Example | None:
+    if free_text and turn.executed and not turn.fallback and turn.policy_note != TRUNCATED:
+        return Example(turn.observation, (), np.zeros(0, dtype=np.float32), turn.executed)
     if turn.fallback or turn.executed not in turn.legal:
         return None
     target_A = np.array(turn.prob_values)

@@ -127,6 +127,8 @@ def distil(args: argparse.Namespace) -> list[dict[str, Any]]:
     with ExitStack() as opened:
         told = opened.enter_context(Progress(Console(stderr=True)))
         lessons = Lessons(args, scenario, options, out, max(counts), told)
+        if args.on_policy and scenario.free_text is not None:
+            raise CommandError(f"--on-policy: a turn of {scenario.name} is a free text, which has no labels")
         if args.on_policy and lessons.teacher is None:
             raise CommandError("--on-policy: a log can't be asked; give a teacher that plays")
         for count in counts:
@@ -158,7 +160,7 @@ def _teach(args: argparse.Namespace, scenario: Scenario, options: dict[str, str]
            folder: Path, told: Progress) -> dict[str, Any]:  # fmt: skip
     brain = load(args.student)
     attach(brain, args.rank, args.scale, args.seed)
-    policy = ModelPolicy(brain, scenario.prefix)
+    policy = ModelPolicy(brain, scenario.prefix, free_text=scenario.free_text)
     plans = plans_for(scenario, "validation", args.validation, options)
     told.line(f"{args.student} as it comes: {len(plans)} validation episodes")
     before = score(play(policy, scenario, plans))

@@ -15,19 +15,23 @@ import numpy as np
 
 import scenarios
 from npc.adapters import attach, get_adapter, load_adapter, set_adapter
-from npc.gradient import Loss, summed_gradient
+from npc.forward import PrefixKV
+from npc.gradient import Run, gradient_of_runs
 from npc.mlx import mx
 from npc.models import load
-from npc.policy import kl
+from npc.policy import action_logps, kl
 from npc.tree import PackedBatch
+from npc.weights import Weights
 from recorder.records import Turn
 from rl.branching import play_branched
 from rl.credit import Credited
+from rl.kl import k3
 from rl.losses import LOSSES, Counts
-from rl.objective import Goal, LossParts, TurnBatch, chosen_logps, closed_objective
+from rl.objective import Goal, LossParts, TurnBatch, closed_objective
 from rl.policies import ModelPolicy, Policy, make_policy, parse_policy
 from rl.rollout import Episode, play
 from rl.share import Share, make_share
+from rl.text_turns import TextBatch, is_text, text_logps, text_rows, text_run
 from rl.weights import Spread, spread_of
 
 
@@ -84,7 +88,8 @@ def set_up(settings: Settings, adapter: str) -> Worker:
     else:
         attach(brain, settings.rank, settings.scale)
     reference = {name: np.array(value) for name, value in get_adapter(brain).items()}
-    return Worker(settings, ModelPolicy(brain, scenario.prefix, settings.tau), scenario, reference)
+    policy = ModelPolicy(brain, scenario.prefix, settings.tau, scenario.free_text)
+    return Worker(settings, policy, scenario, reference)
 
 
 def play_plans(worker: Worker, job: dict[str, Any]) -> list[Episode]:
@@ -117,8 +122,11 @@ def give(worker: Worker, episodes: Sequence[Episode]) -> None:
 def keep(worker: Worker, credit: Sequence[Credited | None]) -> None:
     """Keeps what is learned from the worker's episodes for `gradient`, with the reference's log-probabilities."""
     settings = worker.settings
-    longest = max((len(turn.prompt_ids) for episode in worker.episodes for turn in episode.turns), default=1)
+    turns = [turn for episode in worker.episodes for turn in episode.turns]
+    longest = max((len(turn.prompt_ids) for turn in turns), default=1)
     rows = worker.policy.closed.training_rows(longest, settings.rows)
+    if worker.policy.free_text is not None:
+        rows = text_rows(turns, rows)
     share = make_share(worker.episodes, credit, rows, LOSSES[settings.goal.loss].whole_episodes,
                        settings.goal.imitation > 0)  # fmt: skip
     set_adapter(worker.policy.brain, worker.reference)
@@ -142,14 +150,14 @@ def gradient(worker: Worker, job: dict[str, Any]) -> Gradient:
     sums, found = _gradient(worker.policy, [share.turns[at] for at in share.batches], batches, worker.settings)
     totals = np.zeros(4)
     log_ratios = np.zeros(len(share.turns))
+    worst = 0.0
     for at, batch, (parts, logp) in zip(share.batches, batches, found, strict=True):
         totals += np.array([parts.loss, parts.kl, parts.entropy, parts.clipped], dtype=np.float64)
-        chosen = np.take_along_axis(np.array(logp), np.array(batch.chosen_N)[:, None], axis=1)[:, 0]
-        log_ratios[at] = np.where(share.imitated[at], 0.0, chosen - np.array(batch.behaviour_logp_N))
+        log_ratios[at], largest = _log_ratios(batch, np.array(logp))
+        worst = max(worst, largest)
     mx.clear_cache()  # else the cache of freed buffers grows with every new batch shape
     arrays = {name: np.array(value) for name, value in sums.items()}
     loss, divergence, entropy, clipped = totals.tolist()
-    worst = float(np.abs(log_ratios).max(initial=0.0))
     tokens = sum(len(turn.prompt_ids) for turn in share.turns)
     spread = spread_of(log_ratios, share.episode, share.imitated)
     spent = time.perf_counter() - began
@@ -163,7 +171,8 @@ def probe(worker: Worker, adapter: dict[str, np.ndarray]) -> tuple[float, int]:
         return 0.0, 0
     set_adapter(worker.policy.brain, adapter)
     logps = recomputed(worker, share.turns[share.batches[0]])
-    found = kl(logps, mx.array(share.reference[0]))
+    reference = mx.array(share.reference[0])
+    found = kl(logps, reference) if logps.ndim > 1 else k3(logps, reference)
     return float(np.array(found).sum()), found.size
 
 
@@ -173,38 +182,54 @@ def spread_now(worker: Worker, episodes: Sequence[Episode]) -> Spread:
     share = make_share(episodes, every, 2 * worker.settings.rows)
     logs = np.zeros(len(share.turns))
     for at in share.batches:
-        chosen = share.batch(at, None)
-        now = chosen_logps(recomputed(worker, share.turns[at]), chosen.chosen_N)
-        logs[at] = np.array(now - chosen.behaviour_logp_N)
+        logs[at], _ = _log_ratios(share.batch(at, None), np.array(recomputed(worker, share.turns[at])))
     return spread_of(logs, share.episode, share.imitated)
 
 
-def turn_gradient(policy: ModelPolicy, turns: Sequence[Turn], batch: TurnBatch, settings: Settings) -> tuple:
-    """(gradient by tensor name, loss parts, log-probabilities (N, A)) of recorded turns; ids are used as recorded."""
+def turn_gradient(policy: ModelPolicy, turns: Sequence[Turn], batch: TurnBatch | TextBatch,
+                  settings: Settings) -> tuple:  # fmt: skip
+    """(gradient by tensor name, loss parts, log-probabilities) of recorded turns; ids are used as recorded. Those of
+    legal actions are (N, A), those of a free text's tokens (N,)."""
     grads, found = _gradient(policy, [turns], [batch], settings)
     return grads, *found[0]
 
 
 def _gradient(
-    policy: ModelPolicy, turns: Sequence[Sequence[Turn]], batches: Sequence[TurnBatch], settings: Settings
+    policy: ModelPolicy, turns: Sequence[Sequence[Turn]], batches: Sequence[TurnBatch | TextBatch], settings: Settings
 ) -> tuple[dict[str, mx.array], list[tuple[LossParts, mx.array]]]:
-    """The gradient of the summed loss of all batches, and each one's loss parts and log-probabilities (N, A)."""
+    """The gradient of the summed loss of all batches, and each one's loss parts and log-probabilities."""
 
-    def loss_of(batch: TurnBatch) -> Loss:
-        def loss(logps: mx.array) -> tuple[mx.array, tuple[mx.array, ...]]:
+    def run_of(part: Sequence[Turn], batch: TurnBatch | TextBatch) -> Run:
+        if isinstance(batch, TextBatch):
+            return text_run(part, batch, settings.goal, settings.tau)
+        packed = _packed(policy, part)
+
+        def run(weights: Weights, prefix: PrefixKV) -> tuple[mx.array, tuple[mx.array, ...]]:
+            logps = action_logps(weights, packed, prefix, settings.tau)
             parts = closed_objective(logps, batch, settings.goal)
             return parts.loss, (parts.kl, parts.entropy, parts.clipped, logps)
 
-        return loss
+        return run
 
-    packed = (_packed(policy, part) for part in turns)
-    grads, found = summed_gradient(policy.closed, zip(packed, map(loss_of, batches), strict=True), settings.tau)
+    grads, found = gradient_of_runs(policy.closed, map(run_of, turns, batches))
     return grads, [(LossParts(loss, *kept[:3]), kept[3]) for loss, kept in found]
 
 
 def recomputed(worker: Worker, turns: Sequence[Turn]) -> mx.array:
-    """Log-probabilities (N, A) of recorded turns under the weights that are set now."""
+    """Log-probabilities (N, A) of recorded turns under the weights that are set now; (N,) of a free text's tokens."""
+    if is_text(turns[0]):
+        return mx.array(text_logps(worker.policy, turns, worker.settings.tau))
     return mx.array(worker.policy.closed.logps(_packed(worker.policy, turns), worker.settings.tau))
+
+
+def _log_ratios(batch: TurnBatch | TextBatch, logp: np.ndarray) -> tuple[np.ndarray, float]:
+    """log(π_θ / π_behaviour) of each turn (a text's tokens added up), and the largest of one decision."""
+    if isinstance(batch, TextBatch):
+        ratio_N = np.where(np.array(batch.imitated_N) > 0, 0.0, logp - np.array(batch.behaviour_logp_N))
+        return np.bincount(batch.turn_N, weights=ratio_N), float(np.abs(ratio_N).max(initial=0.0))
+    chosen_N = np.take_along_axis(logp, np.array(batch.chosen_N)[:, None], axis=1)[:, 0]
+    ratio_N = np.where(np.array(batch.imitated_N) > 0, 0.0, chosen_N - np.array(batch.behaviour_logp_N))
+    return ratio_N, float(np.abs(ratio_N).max(initial=0.0))
 
 
 def _packed(policy: ModelPolicy, turns: Sequence[Turn]) -> PackedBatch:

@@ -13,13 +13,15 @@ from recorder.records import Turn
 from rl.credit import Credited
 from rl.losses import Counts
 from rl.objective import TurnBatch
-from rl.rollout import SHARED, Episode
+from rl.rollout import SHARED, TRUNCATED, Episode
+from rl.text_turns import TextBatch, is_text, text_batch
 
 
 @dataclass
 class Share:
-    """Turns with advantage, in batches. `length` is how many turns of its episode count; `imitated` marks turns that
-    were not sampled. `reference` holds the reference's log-probabilities of each batch, (N, A)."""
+    """Turns with advantage, in batches. `length` is how many rows of its episode count (a row is a turn, or a token of
+    a free text); `imitated` marks turns that were not sampled. `reference` holds the reference's log-probabilities of
+    each batch, (N, A), or (N,) for free text."""
 
     turns: list[Turn] = field(default_factory=list)
     advantage: list[float] = field(default_factory=list)
@@ -31,11 +33,14 @@ class Share:
 
     @property
     def counts(self) -> Counts:
-        return Counts(len(set(self.episode)), len(self.turns))
+        return Counts(len(set(self.episode)), sum(map(rows_of, self.turns)))
 
-    def batch(self, at: slice, reference_N_A: np.ndarray | None) -> TurnBatch:
+    def batch(self, at: slice, reference_N_A: np.ndarray | None) -> TurnBatch | TextBatch:
         """The turns at `at` for the loss. The behaviour log-probability is the recorded float32 one."""
         turns, imitated = self.turns[at], self.imitated[at]
+        if is_text(turns[0]):
+            episode = _from_zero(self.episode[at])
+            return text_batch(turns, self.advantage[at], imitated, episode, self.length[at], reference_N_A)
         return TurnBatch(
             chosen_N=mx.array([turn.legal.index(turn.executed) for turn in turns], dtype=mx.int32),
             behaviour_logp_N=mx.array([0.0 if own else turn.logprob for turn, own in zip(turns, imitated, strict=True)],
@@ -47,6 +52,18 @@ class Share:
             imitated_N=mx.array(imitated).astype(mx.float32),
             reference_logp_N_A=None if reference_N_A is None else mx.array(reference_N_A),
         )  # fmt: skip
+
+
+def rows_of(turn: Turn) -> int:
+    """How many decisions a turn is: one, or a free text's tokens."""
+    return len(turn.sampled_ids) if is_text(turn) else 1
+
+
+def trains(turn: Turn) -> bool:
+    """Whether the loss may take a turn at all: a legal action, or a free text that no limit cut off."""
+    if is_text(turn):
+        return turn.policy_note != TRUNCATED
+    return turn.executed in turn.legal and turn.policy_note != SHARED
 
 
 def sampled(turn: Turn) -> bool:
@@ -67,7 +84,7 @@ def make_share(episodes: Sequence[Episode], credit: Sequence[Credited | None], r
     `rows` turns of like length; with `whole_episodes`, no episode is cut.
 
     Turns that were not sampled are imitated with `imitate` and left out without. An illegal proposal has no
-    probability and is always left out, and so is a turn that a branch shares with its root.
+    probability and is always left out, and so is a turn that a branch shares with its root, and a text cut off.
     """
     kept: list[tuple[Turn, float, int, int]] = []
     for number, (episode, given) in enumerate(zip(episodes, credit, strict=True)):
@@ -77,11 +94,13 @@ def make_share(episodes: Sequence[Episode], credit: Sequence[Credited | None], r
         own = [
             (turn, advantage)
             for turn, advantage, counted in zip(episode.turns, given.advantage.tolist(), counts, strict=True)
-            if counted and turn.executed in turn.legal and turn.policy_note != SHARED and (imitate or sampled(turn))
+            if counted and trains(turn) and (imitate or sampled(turn))
         ]
-        kept += [(turn, advantage, number, len(own)) for turn, advantage in own]
+        length = sum(rows_of(turn) for turn, _ in own)
+        kept += [(turn, advantage, number, length) for turn, advantage in own]
     if not whole_episodes:
-        kept.sort(key=lambda row: len(row[0].prompt_ids))  # rows of one forward are of like length
+        # what goes through one forward together is of like length
+        kept.sort(key=lambda row: len(row[0].prompt_ids) + (len(row[0].sampled_ids) if is_text(row[0]) else 0))
     share = Share(
         [row[0] for row in kept], [row[1] for row in kept], [not sampled(row[0]) for row in kept],
         [row[2] for row in kept], [row[3] for row in kept],

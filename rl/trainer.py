@@ -188,7 +188,7 @@ class Trainer:
             return None
         found = read_groups(self.config.offline, self.scenario, brain, self.config.tau)
         episodes = [episode for group in found.groups for episode in group]
-        policy = ModelPolicy(brain, self.scenario.prefix, self.config.tau)
+        policy = ModelPolicy(brain, self.scenario.prefix, self.config.tau, self.scenario.free_text)
         spread = spread_now(Worker(settings, policy, self.scenario, {}), episodes) if check else Spread()
         if check and spread.by_turn is None and not self.config.imitation:
             raise OfflineError(

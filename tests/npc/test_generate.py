@@ -70,11 +70,15 @@ def test_the_loss_recomputes_what_was_drawn(tau):
     made = making.with_adapter(making.brain())
     prefix = prefix_kv(made.model, PREFIX)
     found = generate(made.model, prefix, PROMPTS, [30, 40], 6, tau, draw)
-    logps_B_C, there_B_C = completion_logps(made.model, prefix, PROMPTS, [one.ids for one in found], tau)
+    logps_B_C, entropy_B_C, there_B_C = completion_logps(made.model, prefix, PROMPTS, [one.ids for one in found], tau)
     for row, one in enumerate(found):
         assert there_B_C[row].sum() == len(one.ids)
         np.testing.assert_allclose(np.array(logps_B_C)[row, : len(one.ids)], one.logps, atol=1e-4)
         assert not np.array(logps_B_C)[row, len(one.ids) :].any()
+        assert not np.array(entropy_B_C)[row, len(one.ids) :].any()
+    model = making.mlx_lm_model(made)
+    wanted_V = plain(model, [*PREFIX, *PROMPTS[0]], tau)
+    assert float(np.array(entropy_B_C)[0, 0]) == pytest.approx(-(np.exp(wanted_V) * wanted_V).sum(), abs=1e-3)
 
 
 def test_gradient_reaches_the_adapter_through_the_prefix_too():
@@ -82,7 +86,7 @@ def test_gradient_reaches_the_adapter_through_the_prefix_too():
 
     def loss(model):
         read = weights_of(model)
-        logps, _ = completion_logps(read, prefix_kv(read, PREFIX), PROMPTS, [[30, 31], [32], [33]], 1.0)
+        logps, _, _ = completion_logps(read, prefix_kv(read, PREFIX), PROMPTS, [[30, 31], [32], [33]], 1.0)
         return -logps.sum()
 
     _, grads = nn.value_and_grad(made.model, loss)(made.model)
