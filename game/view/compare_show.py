@@ -24,7 +24,7 @@ from scenarios.village_map import load_village
 
 BETWEEN, FOOT = 6, 26  # pixels at scale 1
 SETTLES_S = 0.35  # a checkpoint plays when the slider has rested on it for so long
-STILL_S, STILL_TICKS = 1.0, 32  # in a film, what moves of itself and the light change only so often
+STILL_S, STILL_TICKS = 0.5, 16  # in a film, what moves of itself and the light change only so often
 LEFT_BUTTON = 1
 MARGIN = 12
 WORDS = 0.82  # of the words in the villages, which are small here, to those under them
@@ -213,7 +213,7 @@ class CompareShow:
     def _draw_text(self, surface: pygame.Surface, room: Rect, text: str) -> None:
         """Instead of the village, for a scenario that is not played there."""
         surface.fill(DARK, room)
-        y = room.y + self.fonts.px(20)
+        y = room.y + self.fonts.px(60)  # under the verdict
         for part in text.split("\n"):
             for line in wrap(self.fonts.normal, part, room.width - self.fonts.px(40), 20):
                 write(surface, self.fonts.normal, line, (room.x + self.fonts.px(20), y), INK)

@@ -16,8 +16,10 @@ from game.view.replay import Replay
 from game.view.session import THINKING
 from game.view.show import Control, Point, keys_line
 from game.view.timeline import Timeline, place_at
+from recorder import Turn
 from scenarios.village_map import load_village
 
+LINES = 16  # of an answer in free text
 LEFT_BUTTON, WHEEL_UP, WHEEL_DOWN = 1, 4, 5
 
 
@@ -60,7 +62,7 @@ class ReplayShow:
             ghosts = ghosts_of(load_village(), moment.before.figures[0], shown.turn, decided, "")
         helped = tuple((control.shown, control.doc) for control in self.controls) if self.helped else ()
         return View(
-            moment=moment, text=shown.turn.observation, facts=replace(facts, tally=self._tally()),
+            moment=moment, text=text_of(shown.turn), facts=replace(facts, tally=self._tally()),
             status=replay.note or self._where(), wrong=bool(replay.note), speed=self._speed(p99_ms),
             keys=keys_line(self.controls), paused=replay.paused, ghosts=ghosts, help=helped,
         )  # fmt: skip
@@ -109,6 +111,14 @@ class ReplayShow:
 
     def hover(self, at: Point) -> None:
         self._held = False
+
+
+def text_of(turn: Turn) -> str:
+    """What stands in the village's place where there is none: what was seen, and an answer in free text."""
+    if turn.legal or not turn.executed:
+        return turn.observation
+    said = turn.executed.split("\n")
+    return "\n".join([turn.observation, "", *said[:LINES], *(["…"] if len(said) > LINES else [])])
 
 
 def controls_of(replay: Replay) -> tuple[Control, ...]:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from game.view.show import Show
 
 GOOD, FAILED = 0, 1
-FRAMES_PER_S = 8
+FRAMES_PER_S = 10
 SPEED = 4  # of a film
 FILM = (".webp", ".png", ".gif")
 PICTURE = (".png",)

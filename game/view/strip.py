@@ -106,7 +106,7 @@ def verdict(fonts: Fonts, facts: Facts) -> pygame.Surface | None:
     if facts.good is None:
         return None
     turns = facts.turn_cap - facts.turns_left
-    words = f"delivered in {turns} turns" if facts.good else "not delivered"
+    words = f"done in {turns} turns" if facts.good else f"not done in {turns} turns"
     label = fonts.large.render(words, DARK)
     plate = pygame.Surface((label.get_width() + 2 * fonts.px(10), label.get_height() + fonts.px(8)))
     plate.fill(GREEN if facts.good else RED)

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
+from game.__main__ import main
 from game.view.rerun import LogBook, Rerun, RerunError
 from game.view.session import Session
 from recorder import Amend, EpisodeBegin, EpisodeEnd, Header, Reader, RecorderError, Turn, Writer
@@ -66,6 +67,20 @@ def test_an_episode_that_was_broken_off_is_shown_as_far_as_it_went(tmp_path: Pat
     session = played(5, "random", turns=3)
     rerun = LogBook(write_log(tmp_path / "a.b22", session)).rerun(0)
     assert (len(rerun.turns), rerun.ended) == (3, None)
+
+
+OTHERS = [("tile_2048", "random"), ("sudoku", "random"), ("trade_chain", "teacher")]
+
+
+@pytest.mark.parametrize(("scenario", "policy"), OTHERS)
+def test_every_scenario_can_be_replayed(scenario: str, policy: str, tmp_path: Path) -> None:
+    path = tmp_path / "other.b22"
+    words = ["--scenario", scenario, "--brain", policy, "--headless", "--turns", "12", "--record", str(path)]
+    assert main(words) == 0
+    book = LogBook(path)
+    reruns = [book.rerun(number) for number in book.numbers]
+    assert sum(len(rerun.turns) for rerun in reruns) == 12 and reruns[0].scenario.name == scenario
+    assert main(["replay", str(path), "--screenshot", str(tmp_path / "shot.png"), "--size", "640x400"]) == 0
 
 
 def test_late_rewards_are_shown(tmp_path: Path) -> None:
