@@ -6,6 +6,7 @@ by it and dropped. No MLX is imported in this process.
 
 from __future__ import annotations
 
+import contextlib
 import time
 from typing import Protocol
 
@@ -204,6 +205,15 @@ class ModelPlayer:
 
     def wait(self, seconds: float) -> None:
         self._brain.wait(seconds)
+
+    def speak(self, key: int, situation: str) -> None:
+        """Asks for a line for flavour, which may come by `line` or not. A dead brain is told of by `poll`, not here."""
+        with contextlib.suppress(BrainError):
+            self._brain.speak(key, situation)
+
+    def line(self) -> tuple[int, str] | None:
+        """(key, words) that were said since, once."""
+        return self._brain.spoken()
 
     def forget(self) -> None:
         self._question = None

@@ -96,6 +96,23 @@ def spoken(turn: Turn, people: Snapshot, before: Snapshot | None = None) -> Rema
     return Remark(RUNNER, _of_runner(turn, people, before or people) or text[:1].upper() + text[1:])
 
 
+def plight(turn: Turn, people: Snapshot) -> str:
+    """What a model that can speak is told, to put the turn's line in its own words; "" where the line holds facts that
+    must be said as they are."""
+    wanted, runner = people.wanted, "The errand-runner"
+    place = turn.executed.removeprefix("go to the ")
+    told = {
+        "delivered": f"{people.asker} thanks the errand-runner for the {wanted}",
+        "robbed": f"{runner} grumbles that Pip has run off with the {wanted}",
+        "gone": f"{runner} grumbles that the {wanted} is not there any more",
+        "taken": f"{runner} is glad to have found a {people.figures[0].carries}",
+        "waited": f"{runner} waits and is bored",
+    }
+    if turn.outcome_kind == "arrived" and (wanted, place) not in people.lying and people.figures[0].carries != wanted:
+        return f"{runner} grumbles that there is no {wanted} at the {place}"
+    return "" if turn.fallback else told.get(turn.outcome_kind, "")
+
+
 def _of_runner(turn: Turn, people: Snapshot, before: Snapshot) -> str:
     """How the errand-runner puts what came of it; "" where the record's own words do."""
     runner, wanted = people.figures[0], people.wanted

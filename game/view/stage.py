@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from game.view.daylight import clock_words
-from game.view.players import Player
-from game.view.remarks import Remark, idle, remarks, spoken
+from game.view.players import ModelPlayer, Player
+from game.view.remarks import Remark, idle, plight, remarks, spoken
 from game.view.session import OVER, PLAYED, THINKING, Session
 from game.view.snapshot import Snapshot
 from recorder import Turn
@@ -50,10 +50,12 @@ def moment_of(
     time_s: float,
     left: int = 20,
     ended: str | None = None,
+    line: str = "",
 ) -> Moment | None:
     """The moment `at` ticks into the trace of a turn; None without a trace.
 
-    `phase` is the session's; `left` the turns that are left in THINKING; `ended` why the episode is over.
+    `phase` is the session's; `left` the turns that are left in THINKING; `ended` why the episode is over; `line` what a
+    model made of the turn's outcome, in place of the words that are ready for it.
     """
     if not trace:
         return None
@@ -64,6 +66,8 @@ def moment_of(
     tick = last if phase == OVER else min(int(at), last)
     told = phase == OVER or at >= last
     speech = spoken(turn, trace[-1], trace[0]) if told else None
+    if speech is not None and line:
+        speech = speech._replace(words=line)
     said = remarks(trace, tick)
     if tick < MUMBLE_TICKS and not told:  # what was said while it thought, until it has been read
         heard = {remark.who for remark in said}
@@ -92,6 +96,7 @@ class Stage:
         self._step = False
         self._shown = 0.0  # seconds that the present part has been shown, at the present speed
         self._at = 0.0  # ticks into the trace
+        self._line = ""  # what the model said of the turn on show, where it can speak
 
     @property
     def revealed(self) -> bool:
@@ -109,6 +114,7 @@ class Stage:
         self.time_s += seconds
         session = self.session
         session.listen()
+        self._hear()
         if self.paused:
             return
         self._shown += seconds * self.speed
@@ -116,6 +122,7 @@ class Stage:
             if session.answer is not None and (self._shown >= THINK_S or session.player.person):
                 session.play()
                 self._shown = self._at = 0.0
+                self._ask_for_line()
         elif session.phase == PLAYED:
             if not self.revealed:
                 self._at = min(self._at + seconds * self.speed * TICKS_PER_S, len(session.trace) - 1)
@@ -124,6 +131,21 @@ class Stage:
                 self._after_turn()
         elif self._shown >= max(OVER_S, OVER_S / 3 * self.speed):
             self.after_episode()
+
+    def _ask_for_line(self) -> None:
+        self._line = ""
+        session = self.session
+        if isinstance(session.player, ModelPlayer) and session.trace:
+            situation = plight(session.turn, session.trace[-1])
+            if situation:
+                session.player.speak(session.turns_played, situation)
+
+    def _hear(self) -> None:
+        player = self.session.player
+        said = player.line() if isinstance(player, ModelPlayer) else None
+        # a line for a turn that has passed is dropped, and one that comes when its bubble is up changes nothing
+        if said is not None and said[0] == self.session.turns_played and not self.revealed:
+            self._line = said[1]
 
     def after_episode(self) -> None:
         """The end was shown: on to the next seed."""
@@ -173,7 +195,8 @@ class Stage:
         """What to draw now; None where the scenario is not played in the village."""
         session = self.session
         left = session.scenario.turn_cap - session.turn.turn
-        moment = moment_of(session.trace, self._at, session.turn, session.phase, self.time_s, left, session.ended)
+        moment = moment_of(session.trace, self._at, session.turn, session.phase, self.time_s, left, session.ended,
+                           self._line)  # fmt: skip
         if moment is not None and moment.thinking and session.player.person:
             return replace(moment, thinking=False, mark="question")
         return moment
