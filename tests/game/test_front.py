@@ -101,7 +101,7 @@ def test_neither_speed_nor_drawing_changes_the_play(brain: str) -> None:
     plain = play_turns(make_session(brain, traced=False), 5, 25)
     assert play_turns(make_session(brain, traced=True), 5, 25) == plain
     picture = Picture()
-    for speed, frame_s in ((1, 0.2), (4, 0.03), (16, 0.1)):
+    for speed, frame_s in ((1, 0.2), (4, 0.12), (16, 0.1)):
         stage = Stage(make_session(brain))
         stage.speed = speed
 

@@ -279,6 +279,6 @@ def test_the_window_goes_on_while_the_brain_hangs(session: Session, monkeypatch:
 
 
 def test_a_model_that_is_not_there_is_named_before_any_process_starts(tmp_path: Path) -> None:
-    with pytest.raises(BrainFailed, match=r"config\.json is missing"):
+    with pytest.raises(BrainFailed, match=r"config\.json: missing"):
         make_session(str(tmp_path))
     assert brains() == []
