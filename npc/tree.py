@@ -125,9 +125,10 @@ class PhraseTable:
     beginning of another, and no token reaches across the border between prompt and phrase.
     """
 
-    def __init__(self, tokenizer: TextTokenizer, keep: int = 50_000) -> None:
+    def __init__(self, tokenizer: TextTokenizer, keep: int = 50_000, keep_layouts: int = 2048) -> None:
         self._tokenizer = tokenizer
         self._keep = keep
+        self._keep_layouts = keep_layouts  # a layout is some kilobytes, and a long training meets ever new legal sets
         self._ids: dict[str, list[int]] = {}
         self._layouts: dict[tuple[str, ...], Layout] = {}
 
@@ -142,7 +143,7 @@ class PhraseTable:
         found = self._layouts.get(legal)
         if found is None:
             found = build_layout(legal, [self.ids(phrase) for phrase in legal])
-            _put(self._layouts, legal, found, self._keep)
+            _put(self._layouts, legal, found, self._keep_layouts)
         return found
 
 

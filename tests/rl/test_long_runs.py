@@ -63,7 +63,7 @@ def test_four_updates_equal_two_a_kill_and_two_more(tmp_path):
 
 
 def long_run(folder: Path, updates: int) -> tuple[list[float], list[float]]:
-    """(resident MiB after each update, seconds of each update) of a run on a tiny model."""
+    """(resident MiB after each update, processor seconds of each update) of a run on a tiny model."""
     model, adapter = tiny_model(folder)
     config = TrainConfig(
         scenario="fetch_item", model=str(model), adapter=str(adapter), updates=updates, groups=2, group_size=4,
@@ -74,9 +74,9 @@ def long_run(folder: Path, updates: int) -> tuple[list[float], list[float]]:
     trainer.baselines()
     memory, seconds = [], []
     for _ in range(updates):
-        began = time.perf_counter()
+        began = time.process_time()
         trainer.one_update()
-        seconds.append(time.perf_counter() - began)
+        seconds.append(time.process_time() - began)
         memory.append(resident())
     trainer.close()
     return memory, seconds
@@ -96,8 +96,9 @@ def test_two_hundred_updates_keep_memory_flat(tmp_path, capsys):
     early, late = sum(seconds[20:60]) / 40, sum(seconds[160:]) / 40
     with capsys.disabled():
         print(f"\nresident MiB after update 20: {memory[19]:.0f}, 100: {memory[99]:.0f}, 200: {memory[-1]:.0f}; "
-              f"seconds an update 21 to 60: {early:.2f}, 161 to 200: {late:.2f}")  # fmt: skip
-    assert memory[-1] < memory[19] * 1.1 + 20
+              f"processor seconds an update 21 to 60: {early:.2f}, 161 to 200: {late:.2f}")  # fmt: skip
+    # by the hundredth update the caches are full (layouts of legal sets, MLX's buffers)
+    assert memory[-1] < memory[99] * 1.05 + 10
 
 
 def test_a_dozen_updates_keep_memory_flat(tmp_path):
