@@ -26,7 +26,7 @@ from npc.weights import Weights, weights_of
 __all__ = ["CUE", "ClosedPolicy", "Decision", "action_logps", "child_logps", "entropy", "kl", "turn_text"]
 
 CUE = " do"
-TRAINING_BYTES = 280 << 20  # what one keeps for its backward, counting each layer's widest result alone
+TRAINING_BYTES = 160 << 20  # what one keeps for its backward, counting each layer's widest result alone
 
 
 def turn_text(observation: str) -> str:
@@ -111,6 +111,15 @@ class ClosedPolicy:
     def pack(self, prompts: Sequence[Sequence[int]], legal: Sequence[tuple[str, ...]]) -> PackedBatch:
         """Prompt ids and legal sets as one batch for :func:`action_logps`."""
         return pack(prompts, [self.table.layout(tuple(phrases)) for phrases in legal], self.brain.tokenizer.pad_id)
+
+    def pack_unique(
+        self, prompts: Sequence[Sequence[int]], legal: Sequence[tuple[str, ...]]
+    ) -> tuple[PackedBatch, mx.array]:
+        """Each different question once (siblings ask the same at first), and for each given one its row."""
+        rows: dict[tuple, int] = {}
+        asked = zip(map(tuple, prompts), map(tuple, legal), strict=True)
+        index = [rows.setdefault(question, len(rows)) for question in asked]
+        return self.pack([ids for ids, _ in rows], [said for _, said in rows]), mx.array(index, dtype=mx.int32)
 
     def present(self) -> tuple[Weights, PrefixKV]:
         """The present weights and the prefix's keys and values, made anew after ``brain.bump()``."""

@@ -202,10 +202,10 @@ def _gradient(
     def run_of(part: Sequence[Turn], batch: TurnBatch | TextBatch) -> Run:
         if isinstance(batch, TextBatch):
             return text_run(part, batch, settings.goal, settings.tau)
-        packed = _packed(policy, part)
+        packed, row_N = _packed(policy, part)
 
         def run(weights: Weights, prefix: PrefixKV) -> tuple[mx.array, tuple[mx.array, ...]]:
-            logps = action_logps(weights, packed, prefix, settings.tau)
+            logps = action_logps(weights, packed, prefix, settings.tau)[row_N]
             parts = closed_objective(logps, batch, settings.goal)
             return parts.loss, (parts.kl, parts.entropy, parts.clipped, logps)
 
@@ -219,7 +219,8 @@ def recomputed(worker: Worker, turns: Sequence[Turn]) -> mx.array:
     """Log-probabilities (N, A) of recorded turns under the weights that are set now; (N,) of a free text's tokens."""
     if is_text(turns[0]):
         return mx.array(text_logps(worker.policy, turns, worker.settings.tau))
-    return mx.array(worker.policy.closed.logps(_packed(worker.policy, turns), worker.settings.tau))
+    packed, row_N = _packed(worker.policy, turns)
+    return mx.array(worker.policy.closed.logps(packed, worker.settings.tau))[row_N]
 
 
 def _log_ratios(batch: TurnBatch | TextBatch, logp: np.ndarray) -> tuple[np.ndarray, float]:
@@ -232,5 +233,5 @@ def _log_ratios(batch: TurnBatch | TextBatch, logp: np.ndarray) -> tuple[np.ndar
     return ratio_N, float(np.abs(ratio_N).max(initial=0.0))
 
 
-def _packed(policy: ModelPolicy, turns: Sequence[Turn]) -> PackedBatch:
-    return policy.closed.pack([turn.prompt_ids for turn in turns], [tuple(turn.legal) for turn in turns])
+def _packed(policy: ModelPolicy, turns: Sequence[Turn]) -> tuple[PackedBatch, mx.array]:
+    return policy.closed.pack_unique([turn.prompt_ids for turn in turns], [tuple(turn.legal) for turn in turns])

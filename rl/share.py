@@ -99,8 +99,9 @@ def make_share(episodes: Sequence[Episode], credit: Sequence[Credited | None], r
         length = sum(rows_of(turn) for turn, _ in own)
         kept += [(turn, advantage, number, length) for turn, advantage in own]
     if not whole_episodes:
-        # what goes through one forward together is of like length
-        kept.sort(key=lambda row: len(row[0].prompt_ids) + (len(row[0].sampled_ids) if is_text(row[0]) else 0))
+        # what goes through one forward together is of like length, and equal questions stand side by side
+        kept.sort(key=lambda row: (len(row[0].prompt_ids) + (len(row[0].sampled_ids) if is_text(row[0]) else 0),
+                                   row[0].prompt_ids))  # fmt: skip
     share = Share(
         [row[0] for row in kept], [row[1] for row in kept], [not sampled(row[0]) for row in kept],
         [row[2] for row in kept], [row[3] for row in kept],

@@ -264,3 +264,12 @@ def test_rows_a_chunk_follow_from_what_a_layer_keeps(monkeypatch):
     monkeypatch.setattr("npc.policy.TRAINING_BYTES", 3 * 10 * 50 * 4 * (32 + 2 * 48))  # layers, rows, tokens, floats
     assert [made.training_rows(50, 64), made.training_rows(100, 64), made.training_rows(50, 4)] == [10, 5, 4]
     assert made.training_rows(10_000, 64) == 1
+
+
+def test_each_question_is_packed_once_and_every_turn_finds_its_row():
+    made = policy(1)
+    prompts = [made.encode(text) for text in ("rope", "dock inn", "rope", "rope")]
+    legal = [LEGAL, LEGAL, LEGAL, BEGINS]
+    packed, row_N = made.pack_unique(prompts, legal)
+    assert len(packed.layouts) == 3
+    np.testing.assert_allclose(made.logps(packed)[np.array(row_N)], made.logps(made.pack(prompts, legal)), atol=1e-6)
