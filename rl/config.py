@@ -52,6 +52,7 @@ class TrainConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     entropy_floor: float = 0.01
     repeat_limit: float = 0.6
     rollbacks: int = 4
+    no_eval: bool = False  # leaves the test seeds alone
     tau: float = 1.0
     credit: str = "stage"
     trace: float = 0.5

@@ -30,11 +30,14 @@ def collapse(line: dict[str, Any], config: TrainConfig, best: float) -> str | No
     if not math.isfinite(best):  # nothing was validated yet
         return None
     low, _ = wilson(round(best * config.validation_episodes), config.validation_episodes)
-    if line["validation"] is not None and line["validation"] < low:
-        return (
-            f"validation success is {100 * line['validation']:.1f} %, below the best one's interval, which begins at "
-            f"{100 * low:.1f} %"
-        )
+    if line["validation"] is not None:
+        # intervals that overlap are noise: next to 0, one success more or less is no collapse
+        _, high = wilson(round(line["validation"] * config.validation_episodes), config.validation_episodes)
+        if high < low:
+            return (
+                f"validation success is {100 * line['validation']:.1f} %, its interval ends at {100 * high:.1f} %, "
+                f"below the best one's, which begins at {100 * low:.1f} %"
+            )
     if line["success"] < low and not line["replayed"]:
         if line["entropy"] is not None and line["entropy"] < config.entropy_floor:
             return f"entropy is {line['entropy']:.4f}, below --entropy-floor {config.entropy_floor:g}"

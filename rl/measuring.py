@@ -36,6 +36,8 @@ class Measuring:
         """Everything that is measured before the first update."""
         began = time.perf_counter()
         found: dict[str, Any] = {}
+        if self.config.no_eval:
+            return {"validation": self.validate(state), "wall_s": time.perf_counter() - began}
         for name in ("random", "teacher", "oracle"):
             self.show(f"test seeds: {name}", state.update, self.config.updates)
             episodes = play_all(self.pool, self._plans("test"), {"policy": name, "greedy": False})
@@ -52,6 +54,8 @@ class Measuring:
     def after(self, state: RunState, before: dict[str, Any], head: str) -> dict[str, Any]:
         """The present adapter, the head's, on the test seeds: the second and last time that they are touched."""
         began = time.perf_counter()
+        if self.config.no_eval:
+            return {"wall_s": 0.0}
         sampled, greedy = self._test(state, "after")
         rise, low, high = paired_difference(before["baseline_wins"], [episode.success for episode in sampled])
         trained = score(sampled)

@@ -50,9 +50,11 @@ def read_run_folder(folder: Path, log: bool = True) -> Run:
                 who = player_of(episode)
                 if who in played and episode.whole:
                     played[who][episode.begin.seed] = episode
-    summary = _object(folder / "summary.json")
+    # a run that left the test seeds alone has measured nothing that could be told
+    summary = None if config.no_eval else _object(folder / "summary.json")
     head_update = None if summary is None else Tree(folder / "checkpoints").read(summary["head"])["update"]
-    return Run(folder, config, _object(folder / "baseline.json"), summary, _lines(folder / "metrics.jsonl"), header,
+    baseline = None if config.no_eval else _object(folder / "baseline.json")
+    return Run(folder, config, baseline, summary, _lines(folder / "metrics.jsonl"), header,
                played, head_update)  # fmt: skip
 
 

@@ -88,6 +88,7 @@ OPTIONS = {
         "validate_every": "updates",
         "validation_episodes": "episodes on validation seeds, which choose the checkpoint",
         "test_episodes": "episodes on test seeds, before and after",
+        "no_eval": "leaves the test seeds alone: validation seeds choose the checkpoint, and no answer is given",
         "workers": "processes that play and learn",
     },
 }  # fmt: skip
@@ -240,7 +241,8 @@ def _run(args: argparse.Namespace, console: Console) -> int:
             out = run_to_resume(args)
             config = resume_config(out)
             if (out / "summary.json").is_file():
-                say(f"{out} is already finished; its report: {write_report(out)}")
+                told = "it was not evaluated" if config.no_eval else f"its report: {write_report(out)}"
+                say(f"{out} is already finished; {told}")
                 return 0
         else:
             config = config_from(args)
@@ -256,7 +258,7 @@ def _run(args: argparse.Namespace, console: Console) -> int:
             start = f"the adapter {Path(config.adapter).name}" if config.adapter else "a fresh adapter"
             say(f"{config.scenario} with {config.model}, starting from {start}; run folder {out}")
             summary = trainer.run()
-        report = write_report(out)
+        report = "" if config.no_eval else f"; report: {write_report(out)}"
     except (ScenarioError, NpcError, RecorderError, CheckpointError, ConfigError, CommandError, PolicyNameError,
             OfflineError, TrackerError, OSError) as error:  # fmt: skip
         if trainer is None:
@@ -277,7 +279,9 @@ def _run(args: argparse.Namespace, console: Console) -> int:
     finally:
         if trainer is not None:
             trainer.close()
-    say(f"{summary['episodes']} training episodes in {summary['wall_s'] / 60:.1f} minutes; report: {report}")
+    say(f"{summary['episodes']} training episodes in {summary['wall_s'] / 60:.1f} minutes{report}")
+    if config.no_eval:
+        say(f"how good it is: python -m rl.evaluate --scenario {config.scenario} --policy {out} --against {out}@start")
     say(f"watch it: python -m game --brain {out}")
     if args.json:
         print(json.dumps(summary))

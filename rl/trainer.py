@@ -37,6 +37,8 @@ from rl.tree import START
 from rl.update_line import describe, finite, learned, mis_scaled, update_line
 from rl.weights import Spread
 
+MEASURED = ("baseline", "baseline_greedy", "random", "teacher", "oracle")  # of a run that plays the test seeds
+
 
 class Trainer:
     """One run in one folder. `run()` trains to the end; a run that was stopped goes on from its last checkpoint."""
@@ -94,7 +96,7 @@ class Trainer:
             "scenario": self.config.scenario, "options": self.options, "model": self.config.model,
             "seed": self.config.seed, "adapter": str(self.keeper.tree.folder(head)), "head": head,
             "started_from": self.config.adapter,
-            **{name: before[name] for name in ("baseline", "baseline_greedy", "random", "teacher", "oracle")},
+            **{name: before[name] for name in MEASURED if name in before},
             **after, "episodes": self.state.episodes, "updates": self.state.update,
             "kl_final": next((m["kl"] for m in reversed(self.state.metrics) if m["kl"] is not None), 0.0),
             "wall_s": spent, "wall_s_this_time": time.perf_counter() - began, "tau": self.config.tau,

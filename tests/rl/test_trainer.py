@@ -381,3 +381,18 @@ def test_help_groups_the_options(capsys):
     shown = capsys.readouterr().out
     headings = [line for line in shown.splitlines() if line.endswith(":") and not line.startswith(" ")]
     assert len(headings) >= 3 and "learning:" in headings
+
+
+def test_a_run_that_is_not_evaluated_leaves_the_test_seeds_alone(tmp_path, capsys):
+    words = ["--scenario", "fetch_item", "--updates", "1", "--groups", "2", "--validation-episodes", "8",
+             "--workers", "1", "--no-eval", "--out", str(tmp_path / "run")]  # fmt: skip
+    assert main(words) == 0
+    assert "rl.evaluate --scenario fetch_item" in capsys.readouterr().out
+    summary = json.loads((tmp_path / "run" / "summary.json").read_text())
+    assert summary["episodes"] == 8 and "trained" not in summary and "baseline" not in summary
+    assert read_run(tmp_path / "run")["no_eval"] is True
+    with Reader(tmp_path / "run" / "episodes.b22") as log:
+        splits = {episode.begin.split for episode in log.episodes()}
+    assert splits == {"train", "validation"}
+    assert main(["--resume", str(tmp_path / "run")]) == 0
+    assert "was not evaluated" in capsys.readouterr().out
