@@ -88,13 +88,13 @@ def test_any_digit_may_be_tried_in_any_empty_field() -> None:
 def test_a_wrong_digit_fails_the_game_and_no_more_moves_are_taken() -> None:
     state = GAME.build(1)
     cell = state.cells.index(0)
-    GAME.apply(state, put(cell, 4, state.solution[cell]))
+    GAME.apply(state, put(cell, 4, state.solution[cell], names=True))
     cell = state.cells.index(0)
-    wrong = put(cell, 4, state.solution[cell] % 4 + 1)
+    wrong = put(cell, 4, state.solution[cell] % 4 + 1, names=True)
     assert wrong in GAME.legal(state)
     outcome = GAME.apply(state, wrong)
     assert (outcome.kind, outcome.terms, outcome.ended) == ("wrong", {}, "wrong")
-    assert GAME.legal(state) == () and GAME.observation(state).startswith("failed board")
+    assert GAME.legal(state) == () and GAME.observation(state).startswith("gone here ")
     after = GAME.digest(state)
     again = GAME.apply(state, wrong)
     assert (again.kind, again.ended) == ("illegal", "wrong")
@@ -114,16 +114,18 @@ def test_right_digits_earn_their_share_and_the_full_tablet_the_rest(size: str, l
     assert GAME.ended(state) == "success" and total == pytest.approx(1.0)
 
 
-def test_the_marks_are_the_digits_that_are_still_allowed() -> None:
+@pytest.mark.parametrize("words", ["digits", "names"])
+def test_the_marks_are_the_digits_that_are_still_allowed(words: str) -> None:
     for seed in range(10):
-        state = GAME.build(seed)
+        state = GAME.build(seed, {"words": words})
         text = GAME.observation(state)
         for cell, mask in enumerate(masks(state.cells)):
             if not state.cells[cell]:
                 assert state.solution[cell] in digits(mask)
-                assert put(cell, 4, *digits(mask)) in text
-        bare = GAME.observation(GAME.build(seed, {"marks": "no"}))
-        assert text.startswith(bare) and "put" not in bare
+                assert put(cell, 4, *digits(mask), names=words == "names") in text
+        bare = GAME.observation(GAME.build(seed, {"marks": "no", "words": words}))
+        assert text.startswith(bare) and text != bare
+        assert GAME.retell(text) == text and GAME.retell(bare) == bare
         assert parse(text) == parse(bare) == state.cells
     with pytest.raises(ScenarioError, match="not an observation"):
         parse("board 1 2 3")
@@ -138,3 +140,17 @@ def test_the_teacher_solves_what_can_be_deduced() -> None:
                 GAME.apply(state, GAME.teacher(None, GAME.observation(state))[0])
             won += GAME.ended(state) == "success"
         assert won >= least
+
+
+def test_names_and_digits_are_one_game() -> None:
+    for seed in range(20):
+        by_name, by_digit = GAME.build(seed, {"words": "names"}), GAME.build(seed, {"words": "digits"})
+        places = {put(cell, 4, digit, names=True): put(cell, 4, digit) for cell in range(16) for digit in range(1, 5)}
+        while GAME.ended(by_name) is None:
+            assert tuple(map(places.get, GAME.legal(by_name))) == GAME.legal(by_digit)
+            phrase, _ = GAME.teacher(None, GAME.observation(by_name))
+            assert GAME.teacher(None, GAME.observation(by_digit))[0] == places[phrase]
+            assert GAME.apply(by_name, phrase).terms == GAME.apply(by_digit, places[phrase]).terms
+        assert by_name.cells == by_digit.cells
+    with pytest.raises(ScenarioError, match="no names for 9"):
+        GAME.build(0, {"size": "9", "words": "names"})
