@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import zip_longest
 
 import msgspec
 
@@ -26,7 +25,8 @@ class Pair(msgspec.Struct, frozen=True):
     why: str
     """`action`: they did otherwise. `observation`, `digest`: after the same actions they saw otherwise, or the
     state was another one, so that not the players but the rules differ. `end`: one went on where the other had
-    ended, or is missing turns. `start`: they began in different states. Empty where they are alike."""
+    ended. `lost`: the turn is missing from one of the logs. `start`: they began in different states. Empty where
+    they are alike."""
     left_turn: Turn | None
     right_turn: Turn | None
 
@@ -50,11 +50,14 @@ def part(left: Episode, right: Episode) -> Pair:
 def _first_difference(left: Episode, right: Episode) -> tuple[int | None, str, Turn | None, Turn | None]:
     begins = (left.begin.digest_start, right.begin.digest_start)
     starts_differ = all(begins) and begins[0] != begins[1]
-    for at, (a, b) in enumerate(zip_longest(left.turns, right.turns)):
+    numbered = [{turn.turn: turn for turn in episode.turns} for episode in (left, right)]
+    for at in range(max((turn + 1 for turns in numbered for turn in turns), default=0)):
+        a, b = (turns.get(at) for turns in numbered)
         if starts_differ:
             return at, "start", a, b
-        if a is None or b is None or a.turn != b.turn:
-            return at, "end", a, b
+        if a is None or b is None:
+            lost = [turn is None and _goes_on(episode, at) for turn, episode in ((a, left), (b, right))]
+            return at, "lost" if any(lost) else "end", a, b
         if a.observation != b.observation:
             return a.turn, "observation", a, b
         if a.executed != b.executed:
@@ -62,6 +65,12 @@ def _first_difference(left: Episode, right: Episode) -> tuple[int | None, str, T
         if a.digest_after and b.digest_after and a.digest_after != b.digest_after:
             return a.turn, "digest", a, b
     return None, "", None, None
+
+
+def _goes_on(episode: Episode, at: int) -> bool:
+    """Whether an episode had a turn `at`, going by its later turns and by its end."""
+    later = any(turn.turn > at for turn in episode.turns)
+    return later or (episode.end is not None and episode.end.turns > at)
 
 
 def pairs(

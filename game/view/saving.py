@@ -22,7 +22,7 @@ FRAMES_PER_S = 10
 SPEED = 4  # of a film
 FILM = (".webp", ".png", ".gif")
 PICTURE = (".png",)
-SMALLEST, LARGEST = 160, 8192
+NARROWEST, LOWEST, LARGEST = 640, 360, 8192  # below, there is no room for the panel's words
 
 
 def prepare_pygame(dummy: bool) -> None:
@@ -114,6 +114,6 @@ def size_of(text: str) -> tuple[int, int]:
     if len(numbers) != 2 or not all(part.isascii() and part.isdigit() for part in numbers):
         raise argparse.ArgumentTypeError(f"{text!r} is not of the form WIDTHxHEIGHT, as in 1320x686")
     width, height = map(int, numbers)
-    if not (SMALLEST <= width <= LARGEST and SMALLEST <= height <= LARGEST):
-        raise argparse.ArgumentTypeError(f"{text!r}: both are from {SMALLEST} to {LARGEST} pixels")
+    if not (NARROWEST <= width <= LARGEST and LOWEST <= height <= LARGEST):
+        raise argparse.ArgumentTypeError(f"{text!r}: from {NARROWEST}x{LOWEST} to {LARGEST}x{LARGEST} pixels")
     return width, height

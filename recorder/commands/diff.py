@@ -34,6 +34,7 @@ _WHY = {
     "observation": "they saw otherwise after the same actions",
     "digest": "the state was another one after the same actions",
     "end": "one of them had ended",
+    "lost": "it is lost from one of the logs",
     "start": "they began in different states",
 }
 
@@ -110,7 +111,7 @@ def _text(pair: Pair) -> list[str]:
             if turn is not None:
                 lines += [f"  {name + ' saw':<10} {turn.observation}", f"  {name + ' did':<10} {_did(turn)}"]
             else:
-                lines.append(f"  {name:<10} had ended")
+                lines.append(f"  {name:<10} {'lost, or ended before' if pair.why == 'lost' else 'had ended'}")
     lines += [f"  {name:<10} {_row(row)}" for name, row in (("left", pair.left), ("right", pair.right))]
     if pair.why == "digest" and a is not None and b is not None:
         parts = [p for p in {**a.digest_after, **b.digest_after} if a.digest_after.get(p) != b.digest_after.get(p)]

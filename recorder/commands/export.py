@@ -8,7 +8,17 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
 
-from recorder.commands.common import BAD_LOG, GOOD, Commands, as_json, command, damage_text, print_json, say
+from recorder.commands.common import (
+    BAD_LOG,
+    GOOD,
+    Commands,
+    UsageError,
+    as_json,
+    command,
+    damage_text,
+    print_json,
+    say,
+)
 from recorder.commands.ls import add_filters, wanted_of
 from recorder.export import Rows, huggingface, minari_dataset, parquet
 from recorder.export.rows import Row
@@ -56,7 +66,9 @@ def run(options: argparse.Namespace) -> int:
             turns += 1
             yield row
 
-    if options.out == "-" and options.format == "jsonl":
+    if options.out == "-" and options.format != "jsonl":
+        raise UsageError(f"export: --out - is for jsonl; {options.format} needs a place to write to")
+    if options.out == "-":
         _lines(rows(), sys.stdout)
     else:
         with fresh(Path(options.out)) as part:

@@ -24,8 +24,8 @@ def add(commands: Commands) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Prints the last turns; with `--follow` every later one within a moment of its being written."""
-    if options.turns < 0:
-        raise UsageError(f"tail: -n {options.turns}: a number of turns is 0 or more")
+    if not 0 <= options.turns <= sys.maxsize:
+        raise UsageError(f"tail: -n {options.turns}: a number of turns is from 0 to {sys.maxsize}")
     columns = columns_of(options)
     if any(column.source == "end" for column in columns):
         raise FieldError("--fields: an episode's end isn't known while its turns are printed; use cat for end fields")

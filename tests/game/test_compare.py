@@ -195,7 +195,7 @@ BAD = {
     "--save {tmp}/film.mp4": "ends in .webp or .png or .gif",
     "--save {tmp}/none/film.webp": "there is no folder",
     "--screenshot {tmp}/shot.gif": "ends in .png",
-    "--size 10x10": "from 160 to 8192 pixels",
+    "--size 10x10": "from 640x360 to 8192x8192 pixels",
     "--size big": "WIDTHxHEIGHT",
     "--speed 3": "--speed",
 }

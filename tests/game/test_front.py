@@ -138,7 +138,7 @@ BAD = {
     "--brain nope@3": "not a run folder",
     "--brain human": "--brain human needs a window",
     "--sound": "--sound needs a window",
-    "--size 20x20": "both are from",
+    "--size 20x20": "from 640x360 to",
     "--size big": "not of the form WIDTHxHEIGHT",
     "--seed -1": "a seed is a whole number from 0",
     "--seed 9223372036854775808": "a seed is a whole number from 0",

@@ -7,10 +7,12 @@ import math
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from recorder import Amend, EpisodeEnd, Reader, Writer
 from recorder.figures import SAMPLE, figures
+from recorder.parting import part
 from recorder.records import Turn
 from tests.recorder.calling import call
 from tests.recorder.making import a_begin, a_log, a_turn, an_end, write_episodes
@@ -156,3 +158,17 @@ def test_stats_sample_is_spread_and_bounded(tmp_path: Path) -> None:
     assert found.turns == 1200 > 2 * SAMPLE
     assert all(math.isfinite(size.stored) for size in found.fields.values())
     assert found.fields["observation"].plain == pytest.approx(45, abs=6)
+
+
+@pytest.mark.parametrize("lost", [0, 1, 2])
+def test_a_turn_that_is_lost_is_not_taken_for_an_end_or_for_the_next_one(lost: int, tmp_path: Path) -> None:
+    path = tmp_path / "a.b22"
+    with Writer(path, dictionary=None, sync="none") as log:
+        play(log, 0, "p", "abc")
+    with Reader(path) as reader:
+        whole = reader.episode(0)
+    damaged = msgspec.structs.replace(whole, turns=[turn for turn in whole.turns if turn.turn != lost])
+    for left, right in ((whole, damaged), (damaged, whole)):
+        found = part(left, right)
+        assert (found.turn, found.why) == (lost, "lost")
+        assert (found.left_turn is None) != (found.right_turn is None)
