@@ -8,11 +8,17 @@ from typing import Any
 
 import msgspec
 
+from npc.catalog import SMOLLM2
 from scenarios.contract import nearest
 
 CREDITS = ("episode", "turn", "state", "branch", "stage")  # see rl.credit
 LOSS_NAMES = ("grpo", "bnpo", "dr_grpo", "dapo", "gspo", "cispo")  # see rl.losses
 CURRICULA = ("uniform", "seeds", "ladder")  # see rl.seeds
+
+# what suits a model that the defaults weren't found for: a larger one wants a smaller rate, and its episodes cost more
+MODEL_SETTINGS: dict[str, dict[str, int | float]] = {
+    SMOLLM2: {"updates": 16, "rate": 4e-4, "validation_episodes": 100, "test_episodes": 200}
+}
 
 
 class ConfigError(ValueError):

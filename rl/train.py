@@ -26,7 +26,7 @@ from npc import catalog
 from npc.errors import NpcError
 from recorder import RecorderError
 from rl.command import INTERRUPTED, CommandError, Parser, fail, options_from
-from rl.config import CREDITS, CURRICULA, LOSS_NAMES, ConfigError, TrainConfig, from_run
+from rl.config import CREDITS, CURRICULA, LOSS_NAMES, MODEL_SETTINGS, ConfigError, TrainConfig, from_run
 from rl.evaluation import plans_for
 from rl.files import CheckpointError, is_run, read_toml
 from rl.live import View
@@ -144,7 +144,8 @@ def config_from(args: argparse.Namespace) -> TrainConfig:
     for name in scenario.training:
         if name not in fields:
             raise ScenarioError(f"{scenario.name}: its training settings have no {name!r}; {nearest(name, fields)}")
-    given = {**scenario.training, **(SMOKE if args.smoke else {}), **args.kept, **typed}
+    suited = {**scenario.training, **MODEL_SETTINGS.get(model, {})}
+    given = {**suited, **(SMOKE if args.smoke else {}), **args.kept, **typed}
     loss = LOSSES.get(str(given.get("loss", config.loss)))
     if loss is not None:  # check() names a loss that there isn't
         given = {"epsilon": loss.epsilon, "epsilon_high": loss.epsilon_high} | given

@@ -396,3 +396,15 @@ def test_a_run_that_is_not_evaluated_leaves_the_test_seeds_alone(tmp_path, capsy
     assert splits == {"train", "validation"}
     assert main(["--resume", str(tmp_path / "run")]) == 0
     assert "was not evaluated" in capsys.readouterr().out
+
+
+def test_a_larger_model_has_settings_of_its_own_and_the_command_line_wins():
+    def config(*more):
+        return config_from(arguments().parse_args(["--scenario", "fetch_item", *more]))
+
+    ours, plain = config("--model", "smollm2-135m"), config()
+    assert (ours.model, plain.model) == ("smollm2-135m", "nano")
+    assert ours.rate < plain.rate and ours.test_episodes == 200 and ours.groups == plain.groups
+    assert ours.adapter.endswith("smollm2-135m/fetch_item")
+    given = config("--model", "smollm2-135m", "--rate", "0.002", "--updates", "3")
+    assert (given.rate, given.updates, given.test_episodes) == (0.002, 3, 200)
