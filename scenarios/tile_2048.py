@@ -89,9 +89,11 @@ class Tile2048(PlainScenario):
         return text_of(target, cells)
 
     def credit_key(self, observation: str) -> tuple[str, ...]:
-        """How good the slab looks: what a move does to that shows at once, what it does to the best rune much later."""
-        look = looks(parse(observation)[1])
-        return (str((isqrt(abs(look)) if look > 0 else -isqrt(-look)) // 4),)
+        """The best rune, and how good the slab looks: what a move does to that shows at once, what it does to the best
+        rune much later. The best rune comes first, since what is left to earn depends on it most."""
+        cells = parse(observation)[1]
+        look = looks(cells)
+        return str(max(cells)), str((isqrt(abs(look)) if look > 0 else -isqrt(-look)) // 4)
 
     def legal(self, state: Slab) -> tuple[str, ...]:
         return () if max(state.cells) >= state.target else legal_moves(state.cells)
