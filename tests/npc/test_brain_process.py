@@ -83,7 +83,8 @@ def test_a_model_that_is_not_there_is_one_line():
     with BrainProcess("/no/such/folder", None, "") as process:
         process.wait(30)
         assert process.state == "dead"
-        assert process.error == "/no/such/folder: no such model; give 'nano', 'auto' or a folder with config.json"
+        assert process.error.startswith("/no/such/folder: no such model; give one of auto, nano,")
+        assert process.error.endswith("or a folder with config.json") and "\n" not in process.error
 
 
 CTRL_C = """
