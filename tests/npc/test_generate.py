@@ -124,3 +124,14 @@ def test_it_shares_the_prefix_of_a_policy():
     (one,) = generate(weights, prefix, PROMPTS[:1], [], 3)
     (other,) = generate(made.model, [], [[*policy.prefix_ids, *PROMPTS[0]]], [], 3)
     assert one.ids == other.ids
+
+
+def test_a_shared_prefix_is_left_as_it_was_for_those_who_read_it_next():
+    made = making.brain()
+    prefix = prefix_kv(made.model, PREFIX)
+    before = [(np.array(k), np.array(v)) for k, v in prefix]
+    first = generate(made.model, prefix, PROMPTS, [], 4)
+    assert generate(made.model, prefix, PROMPTS, [], 4) == first and len(prefix) == len(before)
+    for (k, v), (old_k, old_v) in zip(prefix, before, strict=True):
+        np.testing.assert_array_equal(np.array(k), old_k)
+        np.testing.assert_array_equal(np.array(v), old_v)
