@@ -87,6 +87,15 @@ class TrainConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         for name in ("trace", "curriculum_share", "replay_ratio", "ess_floor"):
             if not 0 <= getattr(self, name) <= 1:
                 raise ConfigError(f"{_option(name)} {getattr(self, name)}: from 0 to 1")
+        if self.epsilon >= 1:
+            raise ConfigError(f"--epsilon {self.epsilon}: below 1, since a ratio can't fall below 0")
+        idle = {"replay_ratio": (1.0, not self.offline, "--offline"), "ess_floor": (0.2, not self.offline, "--offline"),
+                "curriculum_share": (0.5, self.curriculum == "uniform", "--curriculum seeds or ladder")}  # fmt: skip
+        for name, (default, unused, needs) in idle.items():
+            if unused and getattr(self, name) != default:
+                raise ConfigError(f"{_option(name)} {getattr(self, name)}: does nothing without {needs}")
+        if self.offline and self.replay_ratio == 0:
+            raise ConfigError("--replay-ratio 0.0: above 0, or leave out --offline")
         if 0 < self.delta < 1 + self.epsilon_high:
             raise ConfigError(f"--delta {self.delta}: above 1 + --epsilon-high, or 0 for no bound")
         for name, known in (("credit", CREDITS), ("loss", LOSS_NAMES), ("curriculum", CURRICULA)):

@@ -39,9 +39,10 @@ from rl.demonstrations import (
     record_labelled,
 )
 from rl.evaluation import plans_for, score
+from rl.files import is_run
 from rl.imitation import Learned, agreement, demonstrations, imitate
 from rl.logbook import Author
-from rl.policies import PLAYERS, ModelPolicy, Policy, PolicyNameError, make_policy, parse_policy
+from rl.policies import PLAYERS, ModelPolicy, Policy, PolicyNameError, check_model, make_policy, parse_policy
 from rl.remote import RemoteError, RemotePolicy
 from rl.rollout import Plan, play, uniform
 from scenarios.contract import Scenario, ScenarioError
@@ -122,6 +123,11 @@ def distil(args: argparse.Namespace) -> list[dict[str, Any]]:
     options = scenario.resolve_options(options_from(args.option))
     counts = _counts(args)
     out = Path(args.out)
+    if is_run(out):
+        raise CommandError(f"--out {out}: there is a training run in it; give another folder")
+    if out.exists() and not out.is_dir():
+        raise CommandError(f"--out {out}: there is a file of that name; give a folder")
+    check_model(args.student)  # before anything is played
     out.mkdir(parents=True, exist_ok=True)
     lines: list[dict[str, Any]] = []
     with ExitStack() as opened:

@@ -92,8 +92,11 @@ def mis_scaled(episodes: Sequence[Episode], scenario: Scenario) -> str:
     mean = sum(episode.reward for episode in episodes) / len(episodes)
     names = ", ".join(f"--option {option.name}={'|'.join(option.choices)}" for option in scenario.options)
     wins = sum(episode.success for episode in episodes)
-    remedy = "easier" if wins * 2 < len(episodes) else "harder"
+    hard = wins * 2 < len(episodes)
+    remedy = f"make the scenario {'easier' if hard else 'harder'}" + (f" ({names})" if names else "")
+    if hard:
+        remedy += f", or show it some play first: python -m rl.distill --scenario {scenario.name}"
     return (
         f"mis-scaled: every group of the first update earned the same (reward {mean:.3f}, {wins} of "
-        f"{len(episodes)} episodes solved), so there is nothing to learn from; make the scenario {remedy} ({names})"
+        f"{len(episodes)} episodes solved), so there is nothing to learn from; {remedy}"
     )

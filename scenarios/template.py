@@ -5,6 +5,7 @@ What it writes is a small game: somebody calls in the night, and the errand-runn
 
 from __future__ import annotations
 
+import importlib.util
 import keyword
 from dataclasses import dataclass
 from pathlib import Path
@@ -169,10 +170,12 @@ class Written:
 def write_new(name: str, folder: Path) -> tuple[Written, Path]:
     """Writes NAME.py and test_NAME.py. Raises ScenarioError for a name that can't be one, a folder that isn't there,
     and a file that is."""
-    if not (name.isascii() and name.isidentifier() and name == name.lower()) or keyword.iskeyword(name):
+    if not (name.isascii() and name.isidentifier() and name == name.lower()):
         raise ScenarioError(f"new {name!r}: small letters, digits and _, as in night_watch")
     if name in scenarios.names():
         raise ScenarioError(f"new {name!r}: there is a scenario of that name; choose another")
+    if keyword.iskeyword(name) or importlib.util.find_spec(name) is not None:
+        raise ScenarioError(f"new {name!r}: Python has a word or a module of that name already; choose another")
     if not folder.is_dir():
         raise ScenarioError(f"--out {folder}: no such folder; make it first")
     class_name = "".join(part.capitalize() for part in name.split("_"))

@@ -273,3 +273,12 @@ def test_a_model_behind_a_server_teaches(server, tmp_path, capsys):
     check_not_nothing(inspect(tmp_path / "a"))
     assert run(*words) == 0  # all of it is in the log by now: nothing is asked again
     assert json.loads(capsys.readouterr().out)["teacher_costs"]["requests"] == 0
+
+
+def test_it_does_not_write_into_a_training_run_and_plays_nothing_for_a_student_that_is_not_there(tmp_path, capsys):
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "run.toml").write_text("")
+    assert run("--out", tmp_path / "run", *QUICK) == 2
+    assert "training run" in capsys.readouterr().err
+    assert run("--out", tmp_path / "o", "--student", "nobody", *QUICK) == 2
+    assert not (tmp_path / "o").exists()
