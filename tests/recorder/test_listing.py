@@ -186,7 +186,7 @@ def test_tail_follows_until_ctrl_c(tmp_path: Path) -> None:
                 log.turn(a_turn(3, at))
                 assert json.loads(child.stdout.readline()) == {"turn": at, "seed": 103}
             child.send_signal(signal.SIGINT)
-            assert child.wait(30) == 0 and child.stdout.read() == ""
+            assert child.wait(120) == 0 and child.stdout.read() == ""
         finally:
             child.kill()
             child.wait()
