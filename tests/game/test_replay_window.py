@@ -176,20 +176,20 @@ def test_a_replay_needs_no_model_and_writes_a_picture(log: Path, tmp_path: Path)
 
 def test_a_replay_as_a_film(log: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     film = tmp_path / "film.webp"
-    words = ["replay", str(log), "--episode", "2", "--save", str(film), "--speed", "16", "--size", "480x280"]
+    words = ["replay", str(log), "--episode", "2", "--save", str(film), "--speed", "16", "--size", "640x360"]
     assert main(words) == 0
     assert "film.webp: " in capsys.readouterr().out
     with Image.open(film) as frames:
-        assert frames.size == (480, 280) and frames.n_frames > 5  # type: ignore[attr-defined]
+        assert frames.size == (640, 360) and frames.n_frames > 5  # type: ignore[attr-defined]
         frames.seek(frames.n_frames - 1)  # type: ignore[attr-defined]
         last = frames.convert("RGB").tobytes()
     replay = Replay(LogBook(log), 2)
     replay.go(replay.length)
     show = ReplayShow(replay)
-    show.resize((480, 280))
+    show.resize((640, 360))
     strip = show.picture.layout.extra
     expected = pygame.image.tobytes(show.draw().subsurface(strip), "RGB")
-    assert expected == pygame.image.tobytes(pygame.image.frombytes(last, (480, 280), "RGB").subsurface(strip), "RGB")
+    assert expected == pygame.image.tobytes(pygame.image.frombytes(last, (640, 360), "RGB").subsurface(strip), "RGB")
     assert list(tmp_path.iterdir()) == [film], "nothing unfinished is left"
 
 
@@ -316,9 +316,9 @@ def test_the_slider_rests_before_a_checkpoint_is_loaded(compared: Window, monkey
 
 def test_a_comparison_as_a_film_ends_with_both_at_their_end(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     film, shot = tmp_path / "film.gif", tmp_path / "end.png"
-    words = ["compare", "--seed", "5", "--left", "teacher", "--right", "oracle", "--speed", "16", "--size", "480x280"]
+    words = ["compare", "--seed", "5", "--left", "teacher", "--right", "oracle", "--speed", "16", "--size", "640x360"]
     assert main([*words, "--save", str(film), "--screenshot", str(shot)]) == 0
     out = capsys.readouterr().out
     assert "left, teacher: success after 5 turns" in out and "right, oracle: success after" in out
     with Image.open(film) as frames, Image.open(shot) as end:
-        assert frames.size == end.size == (480, 280) and frames.n_frames > 8  # type: ignore[attr-defined]
+        assert frames.size == end.size == (640, 360) and frames.n_frames > 8  # type: ignore[attr-defined]
