@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,12 @@ class Author:
     weights_hash: str = ""
     base_hash: str = ""
     tokenizer_hash: str = ""
+
+
+def adapter_name(folder: str) -> str:
+    """An adapter as logs name it: one that ships by its name, since where it lies differs from machine to machine."""
+    shipped = Path(str(resources.files("assets") / "adapters"))
+    return Path(folder).name if folder and Path(folder).is_relative_to(shipped) else folder
 
 
 class Logbook:
@@ -83,7 +90,7 @@ class Logbook:
                update: int, attempt: int, size: int) -> EpisodeBegin:  # fmt: skip
         scenario = self.scenario
         facts: dict[str, Any] = {
-            "policy": author.policy, "model": author.model, "adapter": author.adapter,
+            "policy": author.policy, "model": author.model, "adapter": adapter_name(author.adapter),
             "weights_hash": author.weights_hash, "base_hash": author.base_hash,
             "tokenizer_hash": author.tokenizer_hash,
         }  # fmt: skip

@@ -170,6 +170,11 @@ def test_tail(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert call(capsys, "tail", path, "-n", "-1")[0] == 2
 
 
+def heed_ctrl_c() -> None:
+    """A shell that starts tests in the background has them, and what they start, ignore Ctrl-C."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 def test_tail_follows_until_ctrl_c(tmp_path: Path) -> None:
     """A log that grows while it is watched: the last turns at once, each new one when it is written."""
     path = tmp_path / "a.b22"
@@ -178,7 +183,8 @@ def test_tail_follows_until_ctrl_c(tmp_path: Path) -> None:
         log.begin_episode(a_begin(3))
         for at in range(2):
             log.turn(a_turn(3, at))
-        child = subprocess.Popen(command, cwd=Path(__file__).parents[2], stdout=subprocess.PIPE, text=True)
+        child = subprocess.Popen(command, cwd=Path(__file__).parents[2], stdout=subprocess.PIPE, text=True,
+                                 preexec_fn=heed_ctrl_c)  # fmt: skip
         try:
             assert child.stdout is not None
             assert json.loads(child.stdout.readline()) == {"turn": 1, "seed": 103}
