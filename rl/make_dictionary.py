@@ -28,7 +28,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--out", default="assets/b22/turns.zdict", help="(default: %(default)s)")
     parser.add_argument("--scenario", default="fetch_item", help="(default: %(default)s)")
     parser.add_argument("--policy", default="nano:fetch_item", help="who plays (default: %(default)s)")
-    parser.add_argument("--episodes", type=int, default=600, help="(default: %(default)s)")
+    parser.add_argument("--episodes", type=int, default=480, help="(default: %(default)s)")
     args = parser.parse_args(argv)
     with tempfile.TemporaryDirectory() as folder:
         log = Path(folder) / "train.b22"
