@@ -68,10 +68,12 @@ def trains(turn: Turn) -> bool:
 
 def sampled(turn: Turn) -> bool:
     """Whether the turn was drawn from a model's recorded probabilities, so that a ratio means something. Greedy,
-    fallback and human turns were not, nor one whose proposal was replaced, nor one without finite log-probabilities."""
+    fallback and human turns were not, nor one that another than the episode's policy decided (`player`), nor one whose
+    proposal was replaced, nor one without finite log-probabilities."""
     return (
         not turn.greedy
         and not turn.fallback
+        and not turn.player
         and len(turn.logps) > 0
         and bool(np.isfinite(turn.logp_values).all())
         and turn.proposed == turn.executed

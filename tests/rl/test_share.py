@@ -31,6 +31,7 @@ NOT_SAMPLED = {
     "greedy": {"greedy": True},
     "fallback": {"fallback": True},
     "a person, who has no probabilities": {"logps": b"", "prompt_ids": []},
+    "another policy, before a fork": {"player": "nano:fetch_item"},
     "replaced": {"executed": "b"},
     "not a number": {"logps": np.array([np.nan], dtype="<f4").tobytes()},
 }
