@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import errno
 import sys
 from collections.abc import Sequence
 from typing import NoReturn
@@ -33,8 +34,16 @@ def options_from(pairs: Sequence[str], flag: str = "--option") -> dict[str, str]
     return options
 
 
+def in_words(error: OSError) -> str:
+    """What the operating system refused, as a line: which path, why, and what to do."""
+    if error.filename is None or error.strerror is None:
+        return str(error)
+    remedy = "make room there" if error.errno in (errno.ENOSPC, errno.EDQUOT) else "check the path, or give another"
+    return f"{error.filename}: {error.strerror}; {remedy}"
+
+
 def fail(program: str, error: Exception) -> int:
     """Says in one line what is wrong; returns the exit code of bad use."""
-    text = " ".join(str(error).split())
+    text = " ".join((in_words(error) if isinstance(error, OSError) else str(error)).split())
     print(f"python -m {program}: {text}", file=sys.stderr)
     return BAD_USE

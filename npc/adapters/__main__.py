@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 from importlib import resources
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 from npc.adapters import load_adapter
 from npc.adapters.fuse import DTYPES, fuse
@@ -16,28 +16,41 @@ from npc.adapters.tools import AdapterFacts, check_not_nothing, difference, find
 from npc.errors import NpcError
 from npc.models import load
 from npc.policy import ClosedPolicy
+from rl.command import Parser, fail
+from rl.config import ConfigError
+from rl.files import CheckpointError, is_run
+from rl.policies import PolicyNameError, parse_policy
 
-SAYS_NO, BAD_USE = 1, 2  # exit codes
-
-
-class Parser(argparse.ArgumentParser):
-    """Says what is wrong in one line."""
-
-    def error(self, message: str) -> NoReturn:
-        self.exit(BAD_USE, f"{self.prog}: {message}; see {self.prog} --help\n")
+SAYS_NO = 1  # the exit code for an adapter that is nothing, or another one
+SHIPPED = Path(str(resources.files("assets") / "adapters"))
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     args = _parser().parse_args(argv)
     try:
         return args.run(args)
-    except (NpcError, OSError) as error:
-        print(f"python -m npc.adapters: {' '.join(str(error).split())}", file=sys.stderr)
-        return BAD_USE
+    except (NpcError, PolicyNameError, CheckpointError, ConfigError, OSError) as error:
+        return fail("npc.adapters", error)
+
+
+def folder_of(name: str) -> str:
+    """The folder of an adapter: a folder as it is, or what a policy's name holds, as in nano:fetch_item or runs/demo.
+
+    Raises PolicyNameError where there is none.
+    """
+    if Path(name).is_dir() and not is_run(Path(name)):
+        return name
+    if ":" in name or "@" in name or is_run(Path(name)):
+        adapter = parse_policy(name).adapter
+        if adapter is None:
+            raise PolicyNameError(f"{name}: names no adapter; give MODEL:ADAPTER")
+        return adapter
+    known = ", ".join(":".join(folder.relative_to(SHIPPED).parts) for folder in find(SHIPPED))
+    raise PolicyNameError(f"{name}: no such adapter folder; what ships goes by its model and name: {known}")
 
 
 def list_(args: argparse.Namespace) -> int:
-    roots = args.folder or [str(resources.files("assets") / "adapters")]
+    roots = args.folder or [str(SHIPPED)]
     for root in roots:
         for folder in find(root):
             facts = inspect(folder)
@@ -51,7 +64,7 @@ def list_(args: argparse.Namespace) -> int:
 
 
 def show(args: argparse.Namespace) -> int:
-    facts = inspect(args.folder)
+    facts = inspect(folder_of(args.adapter))
     if args.json:
         print(json.dumps(_facts(facts)))
         return 0
@@ -68,7 +81,7 @@ def show(args: argparse.Namespace) -> int:
 
 
 def diff(args: argparse.Namespace) -> int:
-    found = difference(args.left, args.right)
+    found = difference(folder_of(args.left), folder_of(args.right))
     if args.json:
         print(json.dumps({"equal": found.equal, "relative": found.total_relative, "cosine": found.total_cosine,
                           "layers": {name: {"relative": value, "cosine": found.cosine[name]}
@@ -89,7 +102,7 @@ def diff(args: argparse.Namespace) -> int:
 
 def verify(args: argparse.Namespace) -> int:
     """Not nothing, loads strictly, and moves the model's probabilities."""
-    facts = inspect(args.folder)
+    facts = inspect(folder_of(args.adapter))
     try:
         check_not_nothing(facts)
     except NpcError as error:
@@ -99,13 +112,13 @@ def verify(args: argparse.Namespace) -> int:
     policy = ClosedPolicy(brain, "")
     packed = policy.pack([policy.encode("a b")], [("go", "stay", "turn back")])
     before = policy.logps(packed)
-    load_adapter(brain, args.folder)
+    load_adapter(brain, facts.folder)
     moved = float(abs(policy.logps(packed) - before).max())
     if moved == 0:
-        print(f"python -m npc.adapters: {args.folder}: the model answers as without it", file=sys.stderr)
+        print(f"python -m npc.adapters: {facts.folder}: the model answers as without it", file=sys.stderr)
         return SAYS_NO
-    print(f"{args.folder}: good; {len(facts.norms)} layers, change {facts.norm:.3g}, moves a probe's log-probabilities "
-          f"by {moved:.3g}")  # fmt: skip
+    print(f"{facts.folder}: good; {len(facts.norms)} layers, change {facts.norm:.3g}, moves a probe's "
+          f"log-probabilities by {moved:.3g}")  # fmt: skip
     return 0
 
 
@@ -113,11 +126,11 @@ def fuse_(args: argparse.Namespace) -> int:
     out = Path(args.out)
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise NpcError(f"{out}: is there already; give a new folder")
-    facts = inspect(args.folder)
+    facts = inspect(folder_of(args.adapter))
     brain = load(args.model or str(facts.provenance.get("model", "")))
-    load_adapter(brain, args.folder)
+    load_adapter(brain, facts.folder)
     done = fuse(brain, out, args.dtype)
-    print(f"{done.folder}: {facts.provenance.get('model', args.model)} with {args.folder} melted in, as {done.dtype}; "
+    print(f"{done.folder}: {facts.provenance.get('model', args.model)} with {facts.folder} melted in, as {done.dtype}; "
           f"rounding took {100 * done.lost:.2g} % of the change")  # fmt: skip
     return 0
 
@@ -131,6 +144,7 @@ def _facts(facts: AdapterFacts) -> dict[str, Any]:
 
 
 def _parser() -> Parser:
+    what = "a folder, MODEL:NAME for one that ships, or a run (RUN, RUN@NODE)"
     codes = "Exit codes: 0 good, 1 the adapter says no (nothing in it, or they differ), 2 bad use."
     parser = Parser(prog="python -m npc.adapters", description="Looks at LoRA adapters.", epilog=codes)
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
@@ -144,17 +158,17 @@ def _parser() -> Parser:
     one.add_argument("folder", nargs="*")
     one.add_argument("--json", action="store_true", help="one object a line")
     one = command("show", show, "an adapter's facts, provenance and the size of its change by layer")
-    one.add_argument("folder")
+    one.add_argument("adapter", help=what)
     one.add_argument("--json", action="store_true")
     one = command("diff", diff, "how far two adapters of one base lie apart")
-    one.add_argument("left")
-    one.add_argument("right")
+    one.add_argument("left", help=what)
+    one.add_argument("right", help=what)
     one.add_argument("--json", action="store_true")
     one = command("verify", verify, "that it is not nothing, belongs to its model and acts")
-    one.add_argument("folder")
+    one.add_argument("adapter", help=what)
     one.add_argument("--model", help="a model (default: the one its provenance names)")
     one = command("fuse", fuse_, "base and adapter as one model folder; refuses what rounding would destroy")
-    one.add_argument("folder")
+    one.add_argument("adapter", help=what)
     one.add_argument("--model", help="a model (default: the one its provenance names)")
     one.add_argument("--out", required=True, help="a new folder")
     one.add_argument("--dtype", choices=list(DTYPES), default="float32", help="default: %(default)s")

@@ -153,7 +153,21 @@ def test_the_commands(folder, tmp_path, capsys):
 
 
 def test_what_ships_is_good():
-    assert main(["verify", str(resources.files("assets") / "adapters" / "nano" / "fetch_item")]) == 0
+    assert main(["verify", "nano:fetch_item"]) == 0
+
+
+def test_an_adapter_goes_by_the_name_that_policies_have(folder, capsys):
+    shipped = str(resources.files("assets") / "adapters" / "nano" / "fetch_item")
+    for name in ("nano:fetch_item", shipped):
+        assert main(["show", name, "--json"]) == 0
+        assert json.loads(capsys.readouterr().out)["folder"] == shipped
+    assert main(["diff", "nano:fetch_item", shipped]) == 0
+    capsys.readouterr()
+    for name, why in (("fetch_item", "what ships goes by its model and name: nano:fetch_item, "),
+                      ("nano:fetch", "there is fetch_item, sudoku"), ("http://127.0.0.1:1/v1", "names no adapter")):
+        assert main(["show", name]) == 2
+        said = capsys.readouterr().err
+        assert said.count("\n") == 1 and name.rpartition(":")[2] in said and why in said
 
 
 def test_an_adapter_stored_by_halves_is_the_one_in_memory(tmp_path):
