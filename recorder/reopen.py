@@ -54,7 +54,7 @@ def open_locked(path: Path, append: bool) -> int:
         fd = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o666)
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else error
-        raise OpenError(f"{path}: can't be opened for writing: {reason}") from error
+        raise OpenError(f"{path}: can't be opened for writing: {reason}; give another place") from error
     try:
         if not stat.S_ISREG(os.fstat(fd).st_mode):
             raise OpenError(f"{path}: not a regular file")

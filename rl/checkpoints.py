@@ -19,7 +19,7 @@ from typing import Any
 from npc.errors import NpcError
 from rl.command import INTERRUPTED, CommandError, Parser, fail, options_from
 from rl.config import ConfigError, with_settings
-from rl.files import CheckpointError, is_run, read_run, write_through
+from rl.files import CheckpointError, beside, is_run, read_run, write_through
 from rl.tree import WEIGHTS, Branch, Tree, branch_of
 from rl.tree_view import drawn, facts_of
 
@@ -58,14 +58,14 @@ def export(run: Path, tree: Tree, node: str, out: Path) -> dict[str, Any]:
     facts = tree.read(node)
     origin |= {"node": node, "parent": facts.get("parent"), "episodes": facts.get("episodes", 0),
                "validation": tree.scores().get(node), "settings": read_run(run)}  # fmt: skip
-    unfinished = out.parent / f".{out.name}.unfinished"
-    shutil.rmtree(unfinished, ignore_errors=True)
-    unfinished.mkdir(parents=True)
-    for name in WEIGHTS[:2]:
-        shutil.copyfile(source / name, unfinished / name)
-    (unfinished / WEIGHTS[2]).write_text(json.dumps(origin, indent=2, sort_keys=True) + "\n", encoding="utf-8")
-    write_through(unfinished)
-    os.replace(unfinished, out)  # an empty folder gives way
+    with beside(out) as unfinished:
+        shutil.rmtree(unfinished, ignore_errors=True)
+        unfinished.mkdir(parents=True)
+        for name in WEIGHTS[:2]:
+            shutil.copyfile(source / name, unfinished / name)
+        (unfinished / WEIGHTS[2]).write_text(json.dumps(origin, indent=2, sort_keys=True) + "\n", encoding="utf-8")
+        write_through(unfinished)
+        os.replace(unfinished, out)  # an empty folder gives way
     return origin
 
 

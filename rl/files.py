@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import shutil
 import tomllib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +32,10 @@ def read_toml(path: Path) -> dict[str, Any]:
     """A run.toml, wherever it lies."""
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except OSError as error:
+        raise CheckpointError(f"{path}: can't be read ({error.strerror}); give a run.toml, which lies in a run's "
+                              "folder") from error  # fmt: skip
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise CheckpointError(f"{path}: not a readable run.toml ({error})") from error
 
 
@@ -40,13 +46,41 @@ def write_run(folder: Path, values: dict[str, Any]) -> None:
 
 def write_atomically(path: Path, text: str) -> None:
     """Writes beside the place, lets the disk have it, and renames into the place."""
-    beside = path.with_name(f".{path.name}.unfinished")
-    with beside.open("w", encoding="utf-8") as file:
-        file.write(text)
-        file.flush()
-        flush(file.fileno())
-    os.replace(beside, path)
-    flush_folder(path.parent)
+    with beside(path) as unfinished:
+        with unfinished.open("w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            flush(file.fileno())
+        os.replace(unfinished, path)
+        flush_folder(path.parent)
+
+
+@contextlib.contextmanager
+def beside(path: Path) -> Iterator[Path]:
+    """A name beside `path`, for what is to be renamed to it once it is whole.
+
+    An OSError in the block names `path`, the place that people know, and leaves nothing beside it.
+    """
+    unfinished = path.with_name(f".{path.name}.unfinished")
+    try:
+        yield unfinished
+    except OSError as error:
+        shutil.rmtree(unfinished, ignore_errors=True)
+        with contextlib.suppress(OSError):  # it was a file, or was never made
+            unfinished.unlink()
+        named = str(error.filename or unfinished)
+        raise OSError(error.errno, error.strerror, str(path) if named.startswith(str(unfinished)) else named) from error
+
+
+def why_not_writable(folder: Path) -> str:
+    """Why no file can be made in `folder`, in the system's words; empty where one can."""
+    probe = folder / f".{os.getpid()}.writable"
+    try:
+        probe.touch()
+        probe.unlink()
+    except OSError as error:
+        return error.strerror or str(error)
+    return ""
 
 
 def write_through(folder: Path, inside: bool = True) -> None:

@@ -25,10 +25,10 @@ import scenarios
 from npc import catalog
 from npc.errors import NpcError
 from recorder import RecorderError
-from rl.command import INTERRUPTED, CommandError, Parser, fail, options_from
+from rl.command import INTERRUPTED, CommandError, Parser, fail, in_words, options_from
 from rl.config import CREDITS, CURRICULA, LOSS_NAMES, MODEL_SETTINGS, ConfigError, TrainConfig, from_run
 from rl.evaluation import plans_for
-from rl.files import CheckpointError, is_run, read_toml
+from rl.files import CheckpointError, is_run, read_toml, why_not_writable
 from rl.live import View
 from rl.losses import LOSSES
 from rl.offline import OfflineError
@@ -196,11 +196,11 @@ def out_folder(args: argparse.Namespace, scenario: str) -> Path:
         raise CommandError(f"--out {out}: there is a run in it; go on with --resume {out}, or name another folder")
     try:
         out.mkdir(parents=True, exist_ok=True)
-        probe = out / ".writable"
-        probe.touch()
-        probe.unlink()
+        why = why_not_writable(out)
     except OSError as error:
-        raise CommandError(f"--out {out}: can't write there ({error.strerror}); name another folder") from error
+        why = error.strerror or str(error)
+    if why:
+        raise CommandError(f"--out {out}: can't write there ({why}); name another folder")
     if any(out.iterdir()):
         raise CommandError(f"--out {out}: not empty and not a run; name another folder, so that nothing is lost")
     return out
@@ -266,7 +266,8 @@ def _run(args: argparse.Namespace, console: Console) -> int:
             if out is not None and out.is_dir() and not any(out.iterdir()):
                 out.rmdir()
             return fail("rl.train", error)
-        say(f"stopped by an error after update {trainer.state.update}, what was learned is in {out}: {error}")
+        say(f"stopped by an error after update {trainer.state.update}, what was learned is in {out}: "
+            + (in_words(error) if isinstance(error, OSError) else str(error)))
         return 1
     except KeyboardInterrupt:
         if trainer is None:

@@ -23,7 +23,7 @@ from typing import Any
 
 import msgspec
 
-from rl.files import CheckpointError, write_atomically, write_through
+from rl.files import CheckpointError, beside, write_atomically, write_through
 
 START = "start"  # the node that holds the adapter the run began with
 WEIGHTS = ("adapters.safetensors", "adapter_config.json", "provenance.json")  # what a policy is loaded from
@@ -118,14 +118,14 @@ class Tree:
         if place.exists():
             raise CheckpointError(f"{place}: already there, and a checkpoint is never written over")
         self.root.mkdir(parents=True, exist_ok=True)
-        unfinished = self.root / f".{name}.unfinished"
-        if unfinished.exists():
-            shutil.rmtree(unfinished)
-        unfinished.mkdir()
-        write(unfinished)
-        (unfinished / "node.json").write_text(json.dumps(facts, indent=2) + "\n", encoding="utf-8")
-        write_through(unfinished)
-        os.replace(unfinished, place)
+        with beside(place) as unfinished:
+            if unfinished.exists():
+                shutil.rmtree(unfinished)
+            unfinished.mkdir()
+            write(unfinished)
+            (unfinished / "node.json").write_text(json.dumps(facts, indent=2) + "\n", encoding="utf-8")
+            write_through(unfinished)
+            os.replace(unfinished, place)
         write_through(self.root, inside=False)
         return place
 

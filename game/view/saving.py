@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from game.view.errors import BadUse
 from game.view.stage import SPEEDS
+from rl.files import why_not_writable
 
 if TYPE_CHECKING:
     import pygame
@@ -60,8 +61,10 @@ def check_target(option: str, path: Path | None, endings: tuple[str, ...]) -> No
         raise BadUse(f"{option} {path}: give a name that ends in {' or '.join(endings)}")
     if not path.parent.is_dir():
         raise BadUse(f"{option} {path}: there is no folder {path.parent}; make it first")
-    if path.is_dir() or not os.access(path.parent, os.W_OK):
-        raise BadUse(f"{option} {path}: can't be written there; give another place")
+    if path.is_dir():
+        raise BadUse(f"{option} {path}: there is a folder of that name; give another place")
+    if why := why_not_writable(path.parent):
+        raise BadUse(f"{option} {path}: can't be written there ({why}); give another place")
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -104,7 +107,8 @@ def save_film(path: Path, frames: Iterator[pygame.Surface]) -> int:
 
 
 def _failed(path: Path, error: Exception) -> int:
-    print(f"{path}: the picture can't be written: {error}", file=sys.stderr)
+    why = error.strerror if isinstance(error, OSError) and error.strerror else error
+    print(f"{path}: the picture can't be written: {why}", file=sys.stderr)
     return FAILED
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from recorder import LogExistsError, OpenError
+from recorder import LogExistsError, OpenError, WriteFailedError
 from recorder.fresh import fresh
 
 
@@ -49,4 +49,22 @@ def test_what_is_there_is_never_replaced(tmp_path: Path) -> None:
 
 def test_a_folder_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(OpenError, match="none is not a folder"), fresh(tmp_path / "none" / "a"):
+        pytest.fail("the block was entered")
+
+
+def test_what_goes_wrong_is_told_of_the_place_that_was_asked_for(tmp_path: Path) -> None:
+    with pytest.raises(OSError) as told, fresh(tmp_path / "a") as part:
+        (part / "x").write_text("half")
+    assert told.value.filename == str(tmp_path / "a")
+    with pytest.raises(OSError) as told, fresh(tmp_path / "a"):
+        (tmp_path / "other").read_text()
+    assert told.value.filename == str(tmp_path / "other"), "what is wrong with another file stays that"
+    with pytest.raises(WriteFailedError) as failed, fresh(tmp_path / "a") as part:
+        raise WriteFailedError(f"{part}: can't be written")
+    assert str(failed.value) == f"{tmp_path / 'a'}: can't be written"
+
+
+@pytest.mark.skipif(not Path("/proc/self").is_dir(), reason="a folder that takes no file, whoever asks")
+def test_a_folder_that_takes_no_file() -> None:
+    with pytest.raises(OpenError, match=r"^/proc/a: can't be written: .*; give another place"), fresh(Path("/proc/a")):
         pytest.fail("the block was entered")

@@ -345,7 +345,7 @@ def test_a_run_toml_of_another_machine_finds_the_shipped_adapter(tmp_path):
         ("scenario = ", "not a readable run.toml"),
         ('scenario = "fetch_item"\nmodel = "nano"\nadapter = "fetch_item"\nrate = "fast"', "rate"),
         ('scenario = "fetch_item"', "required field `model`"),
-        (None, "run.toml: not a readable run.toml"),
+        (None, "run.toml: can't be read (No such file or directory); give a run.toml"),
     ],
 )
 def test_a_bad_run_toml_gets_one_line(text, says, tmp_path, capsys):
