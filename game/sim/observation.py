@@ -6,6 +6,10 @@ value best when it stands right behind its key.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from functools import lru_cache
+from types import MappingProxyType
+
 import msgspec
 
 from game.sim.actions import Action
@@ -122,17 +126,30 @@ OUTCOME_KINDS = (
 
 def legal_actions(seen: Observation) -> tuple[Action, ...]:
     """The legal actions: a function of the observation alone, in the order of the action table."""
-    near = [name for name in CHARACTERS if name in seen.people or name in seen.asked]
-    actions = [Action("go", place=place) for place in PLACES if place != seen.place]
-    if seen.hold == NOTHING:
-        actions += [Action("take", item=item) for item in seen.items]
+    near = tuple([name for name in CHARACTERS if name in seen.people or name in seen.asked])
+    return tuple(by_phrase(seen.place, seen.hold, seen.items, near).values())
+
+
+@lru_cache(maxsize=8192)
+def by_phrase(place: str, hold: str, items: tuple[str, ...], near: tuple[str, ...]) -> Mapping[str, Action]:
+    """The legal actions by their phrases, from what an observation shows of the place, the hand, the things that lie
+    here and the people beside the runner, these in the order of the cast. Kept: few sights come up, and often."""
+    actions = [Action("go", place=name) for name in PLACES if name != place]
+    if hold == NOTHING:
+        actions += [Action("take", item=item) for item in items]
     else:
-        if seen.place != ROAD:
-            actions.append(Action("drop", item=seen.hold))
-        actions += [Action("give", item=seen.hold, person=name) for name in near]
+        if place != ROAD:
+            actions.append(Action("drop", item=hold))
+        actions += [Action("give", item=hold, person=name) for name in near]
     actions += [Action("ask", person=name) for name in near]
     actions.append(Action("wait"))
-    return tuple(actions)
+    return MappingProxyType({action.phrase(): action for action in actions})
+
+
+@lru_cache(maxsize=8192)
+def phrases(place: str, hold: str, items: tuple[str, ...], near: tuple[str, ...]) -> tuple[str, ...]:
+    """The phrases of `by_phrase` as they are listed."""
+    return tuple(by_phrase(place, hold, items, near))
 
 
 def vocabulary() -> tuple[str, ...]:

@@ -11,14 +11,17 @@ FOREVER = 1 << 30
 
 def step_people(world: World) -> None:
     """One tick for every character, in the order of the cast."""
-    for person in world.state.people:
-        if not world.arrived(person):
-            person.x, person.y = world.map.step_towards(person.x, person.y, person.dest)
-            if world.arrived(person):
+    state, ways = world.state, world.ways
+    tick, spots, onward, width = state.tick, ways.spots, ways.onward, ways.width
+    for person in state.people:
+        to_x, to_y = spots[person.dest]
+        if person.x != to_x or person.y != to_y:
+            person.x, person.y = onward[person.dest][person.y * width + person.x]
+            if person.x == to_x and person.y == to_y:
                 _on_arrival(world, person)
-        elif world.state.tick >= person.until or (person.name == "Ada" and _seeks_asker(world)):
+        elif tick >= person.until or (person.name == "Ada" and _seeks_asker(world)):
             _choose(world, person)
-        if person.name == "Ada":
+        if person.name == "Ada" and 0 <= state.summon_at <= tick:
             _ada_summons(world, person)
 
 
@@ -33,13 +36,13 @@ def look_around(world: World, person: Person) -> None:
     """A character at a place learns what lies there, and that what it thought lay there doesn't."""
     if not world.arrived(person):
         return
-    here = person.dest
-    lying = world.state.lying
-    for item in [item for item, where in person.knows.items() if where == here and lying.get(item) != here]:
-        del person.knows[item]
+    here, lying, knows = person.dest, world.state.lying, person.knows
+    if here in knows.values():
+        for item in [item for item, where in knows.items() if where == here and lying.get(item) != here]:
+            del knows[item]
     for item, where in lying.items():
         if where == here:
-            person.knows[item] = here
+            knows[item] = here
 
 
 def put_down(world: World, person: Person, place: str) -> None:
@@ -156,10 +159,8 @@ def _seeks_asker(world: World) -> bool:
 
 
 def _ada_summons(world: World, ada: Person) -> None:
-    """Ada, beside the asker, sends it to another place, once."""
+    """Ada, whose time has come to send the asker to another place, does so once she stands beside it."""
     state = world.state
-    if not 0 <= state.summon_at <= state.tick:
-        return
     asker = world.person(state.errand.asker)
     if asker is None or (asker.x, asker.y) != (ada.x, ada.y) or not world.arrived(ada):
         return

@@ -86,14 +86,13 @@ class Market(World):
     def look(self) -> Sight:
         s, t = self.state, self.trade
         here, near = self.place_of_runner(), [person.name for person in self.beside_runner()]
-        order = {place: (self.steps(s.runner.x, s.runner.y, place), n) for n, place in enumerate(PLACES)}
         offers = tuple(
             Offer(deal.person, deal.wants, deal.gives, t.seen_at.get(deal.person, UNKNOWN))
             for deal in t.deals
             if deal.person in t.heard
         )
         return Sight(
-            left=s.turn_cap - s.turn, last=s.runner.last, unseen=tuple(sorted(t.unseen, key=order.__getitem__)),
+            left=s.turn_cap - s.turn, last=s.runner.last, unseen=self.nearest_first(t.unseen),
             offers=offers, asker=t.seen_at.get(s.errand.asker, UNKNOWN), place=here or ROAD,
             goal_item=s.errand.item, goal_person=s.errand.asker, hold=s.runner.hold or NOTHING,
             asked=tuple(name for name in near if name in t.asked),

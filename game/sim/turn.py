@@ -6,9 +6,8 @@ from collections.abc import Callable
 
 import msgspec
 
-from game.sim.actions import Action, parse
-from game.sim.cast import CHARACTERS, ITEMS, PLACES
-from game.sim.observation import UNKNOWN, legal_actions
+from game.sim.actions import Action
+from game.sim.observation import UNKNOWN
 from game.sim.people import lay, look_around, step_people, try_snatch
 from game.sim.rng import chance
 from game.sim.world import World
@@ -31,9 +30,9 @@ def play_turn(world: World, phrase: str, on_tick: OnTick | None = None) -> Resul
     `on_tick(world)` is called after every tick, for a picture of the way; it must not change the world.
     """
     state = world.state
-    action = parse(phrase, PLACES, ITEMS, tuple(CHARACTERS))
+    action = world.allowed(phrase)
     before = state.tick
-    if action is None or action not in legal_actions(world.observe()):
+    if action is None:
         kind, text = "illegal", f"{phrase!r} is not something that can be done now"
         _tick(world, on_tick)
     else:
@@ -48,7 +47,7 @@ def _tick(world: World, on_tick: OnTick | None) -> str:
     """One tick of everybody; the place that Pip ran to when he robbed the runner in it, else ""."""
     world.state.tick += 1
     step_people(world)
-    robbed_to = try_snatch(world)
+    robbed_to = try_snatch(world) if world.state.runner.hold else ""
     if on_tick is not None:
         on_tick(world)
     return robbed_to
@@ -67,14 +66,18 @@ def _robbed(world: World, place: str) -> tuple[str, str]:
 def _go(world: World, action: Action, on_tick: OnTick | None) -> tuple[str, str]:
     state = world.state
     runner = state.runner
+    ways = world.ways
+    onward, width, spot = ways.onward[action.place], ways.width, ways.spots[action.place]
     near_before = {p.name: True for p in world.beside_runner()}
     while True:
-        runner.x, runner.y = world.map.step_towards(runner.x, runner.y, action.place)
+        runner.x, runner.y = onward[runner.y * width + runner.x]
         robbed = _tick(world, on_tick)
         if robbed:
             return _robbed(world, robbed)
-        if world.place_of_runner() == action.place:
+        if (runner.x, runner.y) == spot:
             return "arrived", f"reached the {action.place}"
+        if state.errand.item in state.lying:
+            continue  # whoever is met now matters to nobody
         for person in world.beside_runner():
             waits_there = person.dest == action.place and world.arrived(person)
             if person.name in near_before or waits_there:

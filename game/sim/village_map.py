@@ -83,6 +83,36 @@ class VillageMap(msgspec.Struct, frozen=True):
         return x, y
 
 
+class Ways:
+    """What every tick asks of a map, looked up instead of searched for. Made once a map (`ways_of`); never changed.
+
+    `spots`: place -> its tile. `names`: by tile (row-major), the place there or "". `onward`: place -> by tile, the
+    next tile of a shortest way there, as `VillageMap.step_towards` gives it. `nearest`: by tile, all places, nearest
+    first; equally near ones in the map's order, those that no way leads to before all.
+    """
+
+    __slots__ = ("names", "nearest", "onward", "spots", "width")
+
+    def __init__(self, village: VillageMap) -> None:
+        tiles = [(x, y) for y in range(village.height) for x in range(village.width)]
+        self.width = village.width
+        self.spots = {place.name: (place.x, place.y) for place in village.places}
+        at = {spot: name for name, spot in reversed(self.spots.items())}
+        self.names = [at.get(tile, "") for tile in tiles]
+        self.onward = {name: [village.step_towards(x, y, name) for x, y in tiles] for name in self.spots}
+        distances = [(village.distances_to(name), name) for name in self.spots]
+        self.nearest = [
+            tuple(name for _, name in sorted(distances, key=lambda one: one[0][number]))
+            for number in range(len(tiles))
+        ]
+
+
+@lru_cache(maxsize=64)
+def ways_of(village: VillageMap) -> Ways:
+    """The tables of a map."""
+    return Ways(village)
+
+
 @lru_cache(maxsize=2048)
 def _distances(width: int, height: int, walkable: bytes, x: int, y: int) -> tuple[int, ...]:
     """Breadth first from (x, y) over free 4-neighbours; row-major, -1 where the search doesn't come."""

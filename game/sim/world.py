@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from hashlib import blake2b
 
 import msgspec
 
+from game.sim.actions import Action
 from game.sim.cast import PLACES
-from game.sim.observation import NOTHING, UNKNOWN, Observation, legal_actions
-from game.sim.village_map import VillageMap
+from game.sim.observation import NOTHING, ROAD, UNKNOWN, Observation, by_phrase, phrases
+from game.sim.village_map import VillageMap, ways_of
 
 ENGINE_VERSION = "1"
 
@@ -82,11 +84,12 @@ class State(msgspec.Struct):
 class World:
     """A village in one moment. Rules that move it on are in `game.sim.people` and `game.sim.turn`."""
 
-    __slots__ = ("map", "state")
+    __slots__ = ("map", "state", "ways")
 
     def __init__(self, village: VillageMap, state: State) -> None:
         self.map = village
         self.state = state
+        self.ways = ways_of(village)
 
     def clone(self) -> World:
         s = self.state
@@ -116,8 +119,8 @@ class World:
 
     def place_of_runner(self) -> str:
         """The place that the runner stands at, or "" on the road."""
-        place = self.map.place_at(self.state.runner.x, self.state.runner.y)
-        return place.name if place else ""
+        runner = self.state.runner
+        return self.ways.names[runner.y * self.ways.width + runner.x]
 
     def person(self, name: str) -> Person | None:
         for person in self.state.people:
@@ -126,20 +129,17 @@ class World:
         return None
 
     def arrived(self, person: Person) -> bool:
-        place = self.map.place(person.dest)
-        return person.x == place.x and person.y == place.y
+        return (person.x, person.y) == self.ways.spots[person.dest]
 
     def beside_runner(self) -> list[Person]:
         """The characters at the runner's place, or on the road those at most one step away."""
-        runner = self.state.runner
-        reach = 0 if self.map.place_at(runner.x, runner.y) else 1
-        return [p for p in self.state.people if abs(p.x - runner.x) + abs(p.y - runner.y) <= reach]
+        x, y = self.state.runner.x, self.state.runner.y
+        if self.ways.names[y * self.ways.width + x]:
+            return [p for p in self.state.people if p.x == x and p.y == y]
+        return [p for p in self.state.people if abs(p.x - x) + abs(p.y - y) <= 1]
 
     def items_at(self, place: str) -> list[str]:
         return [item for item, where in self.state.lying.items() if where == place]
-
-    def steps(self, x: int, y: int, place: str) -> int:
-        return self.map.distances_to(place)[y * self.map.width + x]
 
     # -- what the runner sees -----------------------------------------------------------------------------------
 
@@ -153,16 +153,15 @@ class World:
             missing = runner.asker_unseen if runner.asker_at == UNKNOWN else []
         else:
             missing = runner.item_unseen if runner.item_at == UNKNOWN else []
-        order = {place: (self.steps(runner.x, runner.y, place), index) for index, place in enumerate(PLACES)}
         return Observation(
             left=s.turn_cap - s.turn,
             last=runner.last,
             goal_item=s.errand.item,
             goal_person=s.errand.asker,
-            unseen=tuple(sorted(missing, key=order.__getitem__)),
+            unseen=self.nearest_first(missing),
             asker=runner.asker_at,
             item="hand" if has_it else runner.item_at,
-            place=here or "road",
+            place=here or ROAD,
             hold=runner.hold or NOTHING,
             items=tuple(self.items_at(here)) if here else (),
             asked=tuple(name for name in near if name in runner.asked),
@@ -170,7 +169,26 @@ class World:
         )
 
     def legal(self) -> tuple[str, ...]:
-        return tuple(action.phrase() for action in legal_actions(self.observe()))
+        """The legal phrases: a function of what `observe` shows."""
+        return phrases(*self._before_it())
+
+    def allowed(self, phrase: str) -> Action | None:
+        """The action that a legal phrase stands for, or None."""
+        return by_phrase(*self._before_it()).get(phrase)
+
+    def _before_it(self) -> tuple[str, str, tuple[str, ...], tuple[str, ...]]:
+        """What legality depends on: the place, what is in hand, the things here and the people beside the runner."""
+        here = self.place_of_runner()
+        items = tuple(self.items_at(here)) if here else ()
+        return here or ROAD, self.state.runner.hold or NOTHING, items, tuple([p.name for p in self.beside_runner()])
+
+    def nearest_first(self, places: Collection[str]) -> tuple[str, ...]:
+        """`places` by their distance from the runner."""
+        if not places:
+            return ()
+        runner = self.state.runner
+        order = self.ways.nearest[runner.y * self.ways.width + runner.x]
+        return tuple([place for place in order if place in places])
 
     def remember(self) -> None:
         """Brings the runner's memory up to what stands before its eyes."""

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from pytiled_parser import parse_map
 
-from game.sim.village_map import MapError, Place, VillageMap
+from game.sim.village_map import MapError, Place, VillageMap, ways_of
 from scenarios.village_map import PLACE_NAMES, load_village, read_map
 
 TILES = [(x, y) for y in range(20) for x in range(30)]
@@ -43,6 +43,19 @@ def test_neighbouring_places_are_a_short_walk_apart() -> None:
     for place in village.places:
         nearest = min(village.distance(place.x, place.y, name) for name in PLACE_NAMES if name != place.name)
         assert 5 <= nearest <= 14
+
+
+def test_the_tables_of_ways_say_what_the_map_says() -> None:
+    village = load_village()
+    ways = ways_of(village)
+    assert ways.spots == {place.name: (place.x, place.y) for place in village.places}
+    for x, y in TILES:
+        tile = y * ways.width + x
+        there = village.place_at(x, y)
+        assert ways.names[tile] == (there.name if there else "")
+        assert all(ways.onward[name][tile] == village.step_towards(x, y, name) for name in PLACE_NAMES)
+        far = {name: (village.distance(x, y, name), n) for n, name in enumerate(PLACE_NAMES)}
+        assert ways.nearest[tile] == tuple(sorted(PLACE_NAMES, key=far.__getitem__))
 
 
 def test_each_step_is_to_a_free_neighbour_one_nearer() -> None:
