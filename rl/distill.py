@@ -39,7 +39,7 @@ from rl.demonstrations import (
     record_labelled,
 )
 from rl.evaluation import plans_for, score
-from rl.files import is_run
+from rl.files import folder_for, is_run
 from rl.imitation import Learned, agreement, demonstrations, imitate
 from rl.logbook import Author
 from rl.policies import PLAYERS, ModelPolicy, Policy, PolicyNameError, check_model, make_policy, parse_policy
@@ -127,16 +127,16 @@ def distil(args: argparse.Namespace) -> list[dict[str, Any]]:
         raise CommandError(f"--out {out}: there is a training run in it; give another folder")
     if out.exists() and not out.is_dir():
         raise CommandError(f"--out {out}: there is a file of that name; give a folder")
+    if args.on_policy and scenario.free_text is not None:
+        raise CommandError(f"--on-policy: a turn of {scenario.name} is a free text, which has no labels")
+    if args.on_policy and args.teacher.startswith(LOG):
+        raise CommandError("--on-policy: a log can't be asked; give a teacher that plays")
     check_model(args.student)  # before anything is played
-    out.mkdir(parents=True, exist_ok=True)
     lines: list[dict[str, Any]] = []
     with ExitStack() as opened:
+        opened.enter_context(folder_for(out))
         told = opened.enter_context(Progress(Console(stderr=True)))
         lessons = Lessons(args, scenario, options, out, max(counts), told)
-        if args.on_policy and scenario.free_text is not None:
-            raise CommandError(f"--on-policy: a turn of {scenario.name} is a free text, which has no labels")
-        if args.on_policy and lessons.teacher is None:
-            raise CommandError("--on-policy: a log can't be asked; give a teacher that plays")
         for count in counts:
             folder = out / str(count) if len(counts) > 1 else out
             lines.append(_teach(args, scenario, options, lessons, min(count, len(lessons.shown)), folder, told))
@@ -301,7 +301,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             OSError) as error:  # fmt: skip
         return fail("rl.distill", error)
     except KeyboardInterrupt:
-        print(f"python -m rl.distill: interrupted; what was played lies in {args.out}", file=sys.stderr)
+        kept = f"what was played lies in {args.out}" if Path(args.out).is_dir() else "nothing was recorded yet"
+        print(f"python -m rl.distill: interrupted; {kept}", file=sys.stderr)
         return INTERRUPTED
     return INTERRUPTED if lines[-1]["interrupted"] else 0
 

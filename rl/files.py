@@ -56,6 +56,19 @@ def write_atomically(path: Path, text: str) -> None:
 
 
 @contextlib.contextmanager
+def folder_for(path: Path) -> Iterator[None]:
+    """Makes the folder `path` for the block. What of it was made here and stays empty is taken away again."""
+    made = [folder for folder in (path, *path.parents) if not folder.exists()]
+    path.mkdir(parents=True, exist_ok=True)
+    try:
+        yield
+    finally:
+        with contextlib.suppress(OSError):  # there is something in it
+            for folder in made:
+                folder.rmdir()
+
+
+@contextlib.contextmanager
 def beside(path: Path) -> Iterator[Path]:
     """A name beside `path`, for what is to be renamed to it once it is whole.
 

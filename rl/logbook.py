@@ -34,11 +34,13 @@ def adapter_name(folder: str) -> str:
 
 
 class Logbook:
-    """A log that takes episodes, whole or turn by turn."""
+    """A log that takes episodes, whole or turn by turn. A block (`with`) that made it and recorded nothing leaves no
+    file behind."""
 
     def __init__(self, path: Path, scenario: Scenario, program: str, run: str, append: bool = False) -> None:
         self.scenario = scenario
         self.run = run
+        self._made = path if not path.exists() else None
         self._writer = Writer(path, header=Header.here(program, scenario.engine_version), append=append)
 
     def add_prefix(self, token_ids: Sequence[int] = (), tokenizer_hash: str = "") -> str:
@@ -109,4 +111,7 @@ class Logbook:
         return self
 
     def __exit__(self, *_: object) -> None:
+        nothing = self._writer.next_episode == 0
         self.close()
+        if nothing and self._made is not None:
+            self._made.unlink()

@@ -18,7 +18,9 @@ import scenarios
 from npc.adapters import attach, get_adapter
 from npc.adapters.tools import check_not_nothing, inspect
 from recorder import Reader
-from rl import distill
+from rl import distill, evaluate
+from rl import play as playing
+from rl import record as recording
 from rl.demonstrations import (
     DemonstrationError,
     Example,
@@ -29,6 +31,7 @@ from rl.demonstrations import (
     record,
     record_labelled,
 )
+from rl.files import folder_for
 from rl.imitation import demonstrations, imitate, mean_loss
 from rl.logbook import Author, Logbook
 from rl.policies import ModelPolicy, ScriptedPolicy
@@ -210,6 +213,7 @@ def test_the_command_teaches_and_says_so(tmp_path, capsys):
         (["--teacher", "nobody"], "nobody"),
         (["--student", "nano9"], "nano9"),
         (["--teacher", "log:nowhere.b22"], "no file nowhere.b22"),
+        (["--teacher", "log:{junk}"], "not a .b22 log"),
         (["--teacher", "http:nowhere"], "write http:URL"),
         (["--teacher", "http:http://127.0.0.1:1/v1"], "no answer"),
         (["--curve", "1,x"], "--curve"),
@@ -224,10 +228,47 @@ def test_bad_use_gets_one_line_and_exit_code_2(tmp_path, capsys, monkeypatch, wo
     monkeypatch.setattr("time.sleep", lambda _: None)
     log = tmp_path / "t.b22"
     record(ScriptedPolicy("teacher", FETCH), Author("teacher"), FETCH, plans(2), "train", log, "r")
-    words = [word.format(log=log) for word in words]
-    assert run("--out", tmp_path / "o", *QUICK, *words) == 2
+    (tmp_path / "junk.b22").write_bytes(bytes(range(256)) * 9)
+    words = [word.format(log=log, junk=tmp_path / "junk.b22") for word in words]
+    assert run("--out", tmp_path / "o" / "p", *QUICK, *words) == 2
     err = capsys.readouterr().err
     assert says in err and err.count("\n") == 1 and "Traceback" not in err
+    if says == "was solved":  # what was played stays, solved or not
+        assert (tmp_path / "o" / "p" / "demonstrations.b22").is_file()
+    else:
+        assert not (tmp_path / "o").exists(), "nothing was recorded, so nothing stays"
+
+
+@pytest.mark.parametrize("command", ["record", "play", "evaluate"])
+def test_a_server_that_is_not_there_leaves_no_log(command, tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr("time.sleep", lambda _: None)
+    main = {"record": recording.main, "play": playing.main, "evaluate": evaluate.main}[command]
+    flag = "--out" if command == "record" else "--record"
+    words = ["--scenario", "fetch_item", "--policy", "http:http://127.0.0.1:1/v1", "--episodes", "4"]
+    assert main([*words, flag, str(tmp_path / "a.b22")]) == 2
+    assert "no answer" in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_folder_is_taken_away_again_only_where_it_was_made_and_nothing_is_in_it(tmp_path):
+    (tmp_path / "there").mkdir()
+    for place in (tmp_path / "there", tmp_path / "there/a/b"):
+        with folder_for(place):
+            assert place.is_dir()
+    assert [path.name for path in tmp_path.rglob("*")] == ["there"]
+    with folder_for(tmp_path / "a" / "b"):
+        (tmp_path / "a" / "x").write_text("")
+    assert sorted(path.name for path in tmp_path.rglob("*")) == ["a", "there", "x"]
+
+
+def test_a_log_that_was_there_stays(tmp_path):
+    log = tmp_path / "t.b22"
+    with Logbook(log, FETCH, "test", "r") as book:
+        book.add(play(ScriptedPolicy("teacher", FETCH), FETCH, plans(1)), Author("teacher"), "x", "train")
+    with Logbook(log, FETCH, "test", "r", append=True):
+        pass  # nothing is recorded this time
+    with Reader(log) as found:
+        assert len(list(found.episodes())) == 1
 
 
 def free_port():
