@@ -1,6 +1,7 @@
 """Records groups to learn from offline: `python -m rl.record --scenario fetch_item --out FILE.b22`.
 
-Every group is `--group-size` episodes from one start, on train seeds, sampled.
+Every group is `--group-size` episodes from one start, on train seeds, sampled. Groups are whole: where the episodes
+asked for don't fill the last one, it is played to its end all the same, and the answer says so.
 """
 
 from __future__ import annotations
@@ -9,8 +10,9 @@ import argparse
 import hashlib
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import scenarios
 from npc.errors import NpcError
@@ -46,20 +48,20 @@ def group_plans(scenario: Scenario, options: dict[str, str], seed: int, groups: 
     ]  # fmt: skip
 
 
-def record(args: argparse.Namespace) -> dict[str, object]:
+def record(args: argparse.Namespace) -> dict[str, Any]:
     """Runs the command; what it recorded, in figures."""
     scenario = scenarios.get(args.scenario)
     check_seed(args.seed)
     options = scenario.resolve_options(options_from(args.option))
     if args.group_size < 2:
         raise CommandError(f"--group-size {args.group_size}: 2 or more")
-    if args.episodes < args.group_size:
-        raise CommandError(f"--episodes {args.episodes}: at least one group of {args.group_size}")
+    if args.episodes < 1:
+        raise CommandError(f"--episodes {args.episodes}: 1 or more")
     if not 0 < args.tau < float("inf"):
         raise CommandError(f"--tau {args.tau}: a number above 0")
     spec = parse_policy(args.policy or f"nano:{scenario.name}")
     policy = make_policy(spec, scenario, args.tau)
-    plans = group_plans(scenario, options, args.seed, args.episodes // args.group_size, args.group_size)
+    plans = group_plans(scenario, options, args.seed, -(-args.episodes // args.group_size), args.group_size)
     named = hashlib.blake2b(f"{spec}{options}{args.seed}{Path(args.out).resolve()}".encode(), digest_size=6)
     author = author_of(policy, spec.text, spec.model, spec.adapter or "")
     played = []
@@ -71,7 +73,14 @@ def record(args: argparse.Namespace) -> dict[str, object]:
             episodes = play(policy, scenario, [plan for group in plans[start : start + AT_ONCE] for plan in group])
             log.add(episodes, author, "train", "train", prefix)
             played += episodes
-    return {"file": args.out, "policy": spec.text, "groups": len(plans), **score(played)}
+    return {"file": args.out, "policy": spec.text, "groups": len(plans), "asked_for": args.episodes, **score(played)}
+
+
+def describe(found: Mapping[str, Any]) -> str:
+    """What was recorded, as a line for people."""
+    more = f" ({found['asked_for']} asked for; groups are whole)" if found["n"] != found["asked_for"] else ""
+    return (f"{found['n']} episodes in {found['groups']} groups{more} by {found['policy']}: success "
+            f"{100 * found['success']:.1f} %; {found['file']}")  # fmt: skip
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -90,9 +99,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         found = record(args)
     except (ScenarioError, PolicyNameError, NpcError, RecorderError, CommandError, RemoteError, OSError) as error:
         return fail("rl.record", error)
-    print(json.dumps(found) if args.json else
-          f"{found['n']} episodes in {found['groups']} groups by {found['policy']}: success "
-          f"{100 * float(str(found['success'])):.1f} %; {found['file']}")  # fmt: skip
+    print(json.dumps(found) if args.json else describe(found))
     return 0
 
 

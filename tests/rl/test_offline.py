@@ -247,9 +247,19 @@ def test_the_log_names_the_weights_that_played(log, policy):
                                               begin.tokenizer_hash)  # fmt: skip
 
 
+def test_groups_are_recorded_whole_and_that_is_said(tmp_path, capsys):
+    words = ["--scenario", "fetch_item", "--policy", "random", "--group-size", "2", "--out"]
+    assert record([*words, str(tmp_path / "three.b22"), "--episodes", "3"]) == 0
+    assert "4 episodes in 2 groups (3 asked for; groups are whole) by random" in capsys.readouterr().out
+    with Reader(tmp_path / "three.b22") as log:
+        assert [episode.begin.group_size for episode in log.episodes()] == [2] * 4
+    assert record([*words, str(tmp_path / "four.b22"), "--episodes", "4"]) == 0
+    assert "4 episodes in 2 groups by random" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize(
     ("args", "says"),
-    [(["--group-size", "1"], "--group-size 1"), (["--episodes", "3"], "--episodes 3"), (["--tau", "0"], "--tau 0"),
+    [(["--group-size", "1"], "--group-size 1"), (["--episodes", "0"], "--episodes 0"), (["--tau", "0"], "--tau 0"),
      (["--policy", "nobody"], "nobody"), (["--option", "difficulty=9"], "difficulty")],
 )  # fmt: skip
 def test_recording_badly_gets_one_line_and_exit_code_2(args, says, tmp_path, capsys):
