@@ -2,7 +2,8 @@
 
 With `--against` another policy plays the same seeds, and the difference comes with its paired interval. A model plays
 twice: sampled (actions drawn at τ, the same dice for every policy) and greedy (the most probable whole action).
-`--slices` plays every difficulty as well. Each common way of failing comes with a command that shows an example.
+`--slices` plays every difficulty as well, `--slice-by OPTION` every choice of another option. Each common way of
+failing comes with a command that shows an example.
 """
 
 from __future__ import annotations
@@ -38,6 +39,7 @@ from rl.statistics import changes, mcnemar, paired_difference
 from scenarios.contract import Scenario, ScenarioError, check_seed, nearest
 
 SPLITS = ("test", "validation")
+SLICED, SLICE_EPISODES = "difficulty", 64  # what --slices goes by, and its seeds for each choice
 SAMPLED, GREEDY, SCRIPTED = "sampled", "greedy", ""
 """How a policy played; `SCRIPTED` for random, teacher and oracle, which have one way alone."""
 
@@ -134,7 +136,7 @@ def evaluate(args: argparse.Namespace, status: Console) -> dict[str, Any]:
     if args.workers < 1:
         raise CommandError(f"--workers {args.workers}: 1 or more")
     plans = plans_for(scenario, args.split, args.episodes, options, f"{args.seed}/")
-    choices = slices_of(scenario, args)
+    option, choices = slices_of(scenario, args)
     names = list(dict.fromkeys([args.policy, *([args.against] if args.against else [])]))
     taus = {name: tau_of(name, args.tau) for name in names}
     models = {name for name in names if parse_policy(name).kind == "model"}
@@ -150,7 +152,7 @@ def evaluate(args: argparse.Namespace, status: Console) -> dict[str, Any]:
         results = match.play(plans, args.split)
         slices = []
         for choice, few in choices:
-            played = match.play(few, f"{args.slice_by}={choice}")
+            played = match.play(few, f"{option}={choice}")
             slices.append({"choice": choice, "policies": [_scored(p, taus) for p in played],
                            "differences": differences(played)})  # fmt: skip
     terms = [term.name for term in scenario.reward_terms]
@@ -165,21 +167,25 @@ def evaluate(args: argparse.Namespace, status: Console) -> dict[str, Any]:
         "differences": differences(results),
     }  # fmt: skip
     if choices:
-        found["slices"] = {"option": args.slice_by, "episodes": len(choices[0][1]), "choices": slices}
+        found["slices"] = {"option": option, "episodes": len(choices[0][1]), "choices": slices}
     return found | {"wall_s": time.perf_counter() - began}
 
 
-def slices_of(scenario: Scenario, args: argparse.Namespace) -> list[tuple[str, list[Plan]]]:
-    """(choice, plans) for every choice of the option that `--slices` goes by; empty without. Raises CommandError."""
-    if not args.slices:
-        return []
-    option = next((one for one in scenario.options if one.name == args.slice_by), None)
+def slices_of(scenario: Scenario, args: argparse.Namespace) -> tuple[str, list[tuple[str, list[Plan]]]]:
+    """The option that slices go by, and (choice, plans) for each of its choices; none where no slices are asked for.
+    Raises CommandError."""
+    name, episodes = args.slice_by or SLICED, args.slice_episodes
+    if not args.slices and args.slice_by is None:
+        if episodes is not None:
+            raise CommandError(f"--slice-episodes {episodes}: does nothing without --slices or --slice-by OPTION")
+        return name, []
+    option = next((one for one in scenario.options if one.name == name), None)
     if option is None:
-        raise CommandError(f"--slice-by {args.slice_by}: {scenario.name} has no such option; "
-                           f"{nearest(args.slice_by, [one.name for one in scenario.options])}")  # fmt: skip
-    given = options_from(args.option)
-    return [(choice, plans_for(scenario, args.split, args.slice_episodes, scenario.resolve_options(
-                given | {option.name: choice}), f"{args.seed}/")) for choice in option.choices]  # fmt: skip
+        raise CommandError(f"--slice-by {name}: {scenario.name} has no such option; "
+                           f"{nearest(name, [one.name for one in scenario.options])}")  # fmt: skip
+    given, count = options_from(args.option), SLICE_EPISODES if episodes is None else episodes
+    return name, [(choice, plans_for(scenario, args.split, count, scenario.resolve_options(
+                      given | {name: choice}), f"{args.seed}/")) for choice in option.choices]  # fmt: skip
 
 
 def differences(results: Sequence[Played]) -> list[dict[str, Any]]:
@@ -269,8 +275,8 @@ def arguments() -> argparse.ArgumentParser:
     parser.add_argument("--seed", type=int, default=0, help="of the dice that draw actions (default: %(default)s)")
     parser.add_argument("--workers", type=int, default=2, help="processes that play (default: %(default)s)")
     parser.add_argument("--slices", action="store_true", help="play every choice of the difficulty as well")
-    parser.add_argument("--slice-by", default="difficulty", metavar="OPTION", help="or of this option of the scenario")
-    parser.add_argument("--slice-episodes", type=int, default=64, help="seeds for each of them (default: %(default)s)")
+    parser.add_argument("--slice-by", metavar="OPTION", help="play every choice of this option of the scenario as well")
+    parser.add_argument("--slice-episodes", type=int, help=f"seeds for each of them (default: {SLICE_EPISODES})")
     parser.add_argument("--record", metavar="FILE.b22", help="keep every episode in a new log")
     parser.add_argument("--json", action="store_true", help="print one JSON object instead of the table")
     return parser
