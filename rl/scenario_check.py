@@ -20,12 +20,13 @@ from rl.rollout import FAILED, Episode, Plan, play
 from scenarios.conformance import JUNK, Finding
 from scenarios.contract import Scenario
 
+NAMES = ("gymnasium environment", "baselines", "spread")  # of the checks here; only the last needs a model
 FLAT = 0.05  # a mean reward so near to an end of its range is called flat
 
 
 def environment(scenario: Scenario, options: dict[str, str]) -> Finding:
     """Gymnasium's `check_env`, warnings as errors, and one episode of legal actions."""
-    name = "gymnasium environment"
+    name = NAMES[0]
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error")
@@ -70,7 +71,7 @@ def spread(scenario: Scenario, options: dict[str, str], policy: str, groups: int
 
 def verdict(scenario: Scenario, policy: str, episodes: Sequence[Episode], group_size: int) -> Finding:
     """Whether played groups, which stand one after the other, differ within themselves; advice where they don't."""
-    name = f"spread for {policy}"
+    name = f"{NAMES[-1]} for {policy}"
     broken = next((episode for episode in episodes if episode.ended == FAILED), None)
     if broken is not None:
         return Finding(name, False, f"seed {broken.plan.seed}: the scenario raised {broken.error.splitlines()[-1]}")

@@ -113,7 +113,7 @@ def _show(args: argparse.Namespace) -> int:
 
 
 def _check(args: argparse.Namespace) -> int:
-    from rl.scenario_check import check_all
+    from rl.scenario_check import NAMES, check_all
 
     if args.seeds < 1:
         raise CommandError(f"--seeds {args.seeds}: 1 or more")
@@ -123,14 +123,21 @@ def _check(args: argparse.Namespace) -> int:
     options = scenario.resolve_options(options_from(args.option))
     policy = None if args.no_model else args.policy or own_policy(scenario)
     findings = check(scenario, options, args.seeds)
+    skipped = {}
     # a scenario that breaks the contract would break the rest in ways that hide the cause
     if all(finding.ok is not False for finding in findings):
         findings += check_all(scenario, options, args.seeds, policy)
+        if policy is None:
+            skipped = {NAMES[-1]: "it needs a model"}
+    else:
+        skipped = dict.fromkeys(NAMES, "not before the checks above pass")
+    findings += [Finding(name, None, f"skipped: {why}") for name, why in skipped.items()]
     for finding in findings:
         print(json.dumps(msgspec.to_builtins(finding)) if args.json else _told(finding))
-    failed = sum(finding.ok is False for finding in findings)
+    failed, passed = (sum(finding.ok is ok for finding in findings) for ok in (False, True))
     if not args.json:
-        print(f"{scenario.name}: " + (f"{failed} of {len(findings)} checks failed" if failed else "sound"))
+        left = f"; {len(skipped)} skipped: {', '.join(skipped)}" if skipped else ""
+        print(f"{scenario.name}: " + (f"{failed} of {failed + passed} checks failed" if failed else "sound") + left)
     return FAILED if failed else 0
 
 

@@ -244,6 +244,8 @@ def every_seed_solved(scenario: Scenario, options: Options, seeds: int) -> str:
         for seed in scenario.splits[split][:seeds]:
             _, ended, took = total(scenario, seed, options, "oracle")
             turns += took
+            if not took:
+                raise Broken(f"seed {seed}: is over before its first turn; `ended` gives {ended!r} for a fresh state")
             if ended != "success":
                 raise Broken(f"seed {seed}: the oracle ends in {ended!r}, not in 'success'")
     return f"{2 * seeds} seeds, {turns / (2 * seeds):.1f} turns each"
@@ -251,16 +253,18 @@ def every_seed_solved(scenario: Scenario, options: Options, seeds: int) -> str:
 
 def rewards_in_bounds(scenario: Scenario, options: Options, seeds: int) -> str:
     """Terms are listed and finite, their sums in bounds, whoever plays; circles and failures earn less than success."""
-    best = 0.0
+    best, unsolved = 0.0, 0
     for seed in scenario.splits["validation"][:seeds]:
-        goal, *_ = total(scenario, seed, options, "oracle")
+        goal, how, _ = total(scenario, seed, options, "oracle")
+        unsolved += how != "success"  # there is then no success to compare with
         for player in PLAYERS:
             reward, ended, _ = total(scenario, seed, options, player)
-            if ended != "success" and reward >= goal:
-                raise Broken(f"seed {seed}: {player} play fails and earns {reward:g}, the oracle's success {goal:g}; "
-                             "a reward that can be had without success will be had that way")  # fmt: skip
+            if how == "success" != ended and reward >= goal:
+                raise Broken(f"seed {seed}: {player} play ends in {ended!r} and earns {reward:g}, the oracle's success "
+                             f"{goal:g}; a reward that can be had without success will be had that way")  # fmt: skip
             best = max(best, reward)
-    return f"at most {best:.3f} earned"
+    beside = f"; {unsolved} of {seeds} seeds, which the oracle does not solve, were compared with nothing"
+    return f"at most {best:.3f} earned" + (beside if unsolved else "")
 
 
 def texts(scenario: Scenario, options: Options, seeds: int) -> str:
@@ -366,6 +370,7 @@ def teacher_is_legal(scenario: Scenario, options: Options, seeds: int) -> str:
     """The teacher says legal phrases only, from the observation, and is better than chance."""
     wins = {"teacher": 0, "random": 0}
     rewards = {"teacher": 0.0, "random": 0.0}
+    said = 0
     for seed in scenario.splits["validation"][:seeds]:
         play, dice = by_teacher(scenario), random.Random(seed)
         state = scenario.build(seed, options)
@@ -373,14 +378,22 @@ def teacher_is_legal(scenario: Scenario, options: Options, seeds: int) -> str:
             phrase = play(state, dice)
             if scenario.free_text is None and phrase not in scenario.legal(state):
                 raise Broken(f"seed {seed}: the teacher says {phrase!r}, which is not legal")
+            said += 1
             scenario.apply(state, phrase)
         for player in wins:
             reward, ended, _ = total(scenario, seed, options, player)
             wins[player] += ended == "success"
             rewards[player] += reward
+    if not said:
+        raise Broken("the teacher was never asked: every seed is over before its first turn")
+    solved = f"{wins['teacher']} of {seeds} solved, chance {wins['random']}"
+    if wins["random"] == seeds and rewards["teacher"] <= rewards["random"]:
+        raise Broken(f"chance solves every seed and earns as much as the teacher: {solved}; nothing is to be learned "
+                     "here, make it harder")  # fmt: skip
     if (wins["teacher"], rewards["teacher"]) <= (wins["random"], rewards["random"]):
-        raise Broken(f"the teacher is no better than chance ({wins['teacher']} of {seeds} solved)")
-    return f"{wins['teacher']} of {seeds} solved, chance {wins['random']}"
+        raise Broken(f"the teacher is no better than chance: {solved}; reward {rewards['teacher'] / seeds:.3f} and "
+                     f"{rewards['random'] / seeds:.3f}")  # fmt: skip
+    return f"{said} phrases legal; {solved}"
 
 
 def speed(scenario: Scenario, options: Options, seeds: int) -> str:

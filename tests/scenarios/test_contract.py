@@ -61,6 +61,15 @@ def _pays_another_term(self: Any, state: Any, phrase: str, on_tick: Any = None) 
     return Outcome(outcome.kind, outcome.text, 1, {"bonus": 0.1}, outcome.ended)
 
 
+def _any_phrase_wins(self: Any, state: Any, phrase: str, on_tick: Any = None) -> Outcome:
+    state.turn, state.lit = state.turn + 1, True
+    return Outcome(phrase, phrase, 1, {"lit": 1.0}, "success")
+
+
+def _over(self: Any, state: Any) -> str | None:
+    return "success"
+
+
 def _goes_on(self: Any, state: Any) -> str | None:
     return "success" if state.lit else None
 
@@ -108,11 +117,25 @@ def test_each_check_finds_what_it_is_for(name: str) -> None:
         ({"options": (Option("side", "up", ("left", "right"), "?"),)}, "facts", "not among its choices"),
         ({"reward_terms": (RewardTerm("lit", "?", 1.0, 0.0),)}, "facts", "no bounds"),
         ({"oracle": lambda self, state: 1 / 0}, "every seed solved", "raised ZeroDivisionError"),
+        ({"ended": _over}, "every seed solved", "is over before its first turn; `ended` gives 'success'"),
+        ({"ended": _over}, "teacher is legal", "the teacher was never asked"),
+        ({"apply": _any_phrase_wins}, "teacher is legal", "chance solves every seed and earns as much as the teacher: "
+         f"{SEEDS} of {SEEDS} solved, chance {SEEDS}; nothing is to be learned here"),
+        ({"teacher": lambda self, memory, text: ("left", memory)}, "teacher is legal", "no better than chance: 0 of "),
+        ({"apply": _pays_for_walking}, "rewards in bounds", "'lit' came to"),
+        ({"apply": _pays_for_walking, "reward_terms": (RewardTerm("lit", "?", 0.0, 9.0),)}, "rewards in bounds",
+         "play ends in 'turn_cap' and earns 2.7, the oracle's success"),
     ],
 )
 def test_a_finding_says_what_is_wrong(changed: dict[str, Any], name: str, said: str) -> None:
     (found,) = check(_named(_replace(**changed)), seeds=SEEDS, only=[name])
     assert found.ok is False and said in found.text
+
+
+def test_an_oracle_that_runs_into_the_turn_cap_is_no_success_to_compare_with() -> None:
+    (found,) = check(_named(_replace(oracle=lambda self, state: "left")), seeds=SEEDS, only=["rewards in bounds"])
+    assert found.ok and "at most 1.000 earned" in found.text
+    assert f"{SEEDS} of {SEEDS} seeds, which the oracle does not solve" in found.text
 
 
 def test_an_order_that_depends_on_string_hashes_is_found() -> None:

@@ -43,10 +43,16 @@ def test_what_is_shown_is_what_the_scenario_says(name: str, capsys: pytest.Captu
 def test_a_sound_scenario_checks_with_exit_code_0_and_a_broken_one_with_1(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["check", LAMP, "--seeds", "3", "--no-model"]) == 0
     out = capsys.readouterr().out
-    assert "FAIL" not in out and "sound" in out and "check_env passes" in out and "oracle" in out
+    assert "FAIL" not in out and "check_env passes" in out and "oracle" in out
+    assert out.splitlines()[-1] == f"{LAMP}: sound; 1 skipped: spread"
     assert main(["check", "tests.scenarios.broken:Unordered", "--seeds", "3", "--no-model", "--json"]) == 1
     found = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert [finding["name"] for finding in found if finding["ok"] is False] == ["same in every process"]
+    assert main(["check", "tests.scenarios.broken:Unordered", "--seeds", "3"]) == 1
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[-1] == ("tests.scenarios.broken:Unordered: 1 of 12 checks failed; "
+                         "3 skipped: gymnasium environment, baselines, spread")  # fmt: skip
+    assert all("skipped: not before the checks above pass" in line for line in lines[-4:-1])
 
 
 def test_a_new_scenario_works_as_it_is_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
