@@ -18,6 +18,7 @@ from typing import NoReturn
 from game.view import compare_front, replay_front
 from game.view.front import BAD_USE, GOOD, INTERRUPTED, USER_ERRORS, Settings, play
 from game.view.saving import size_of
+from rl.command import sigterm_ends
 
 
 class _Parser(argparse.ArgumentParser):
@@ -94,6 +95,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if signal.getsignal(signal.SIGINT) == signal.SIG_DFL:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     words = list(sys.argv[1:] if arguments is None else arguments)
+    with sigterm_ends() as ending:
+        code = _run(words)
+    return ending.code if code == INTERRUPTED else code
+
+
+def _run(words: list[str]) -> int:
     if words[:1] == ["replay"]:
         return replay_front.main(words[1:])
     if words[:1] == ["compare"]:

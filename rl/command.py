@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import errno
+import signal
 import sys
-from collections.abc import Sequence
+import threading
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import NoReturn
 
 BAD_USE = 2  # the exit codes
-INTERRUPTED = 130
+INTERRUPTED, TERMINATED = 130, 143  # by Ctrl-C, by SIGTERM
 
 
 class Parser(argparse.ArgumentParser):
@@ -17,6 +21,35 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         self.exit(BAD_USE, f"{self.prog}: {message}; see {self.prog} --help\n")
+
+
+@dataclass
+class Ending:
+    """The exit code of a command that a signal ended."""
+
+    code: int = INTERRUPTED
+
+
+@contextlib.contextmanager
+def sigterm_ends() -> Iterator[Ending]:
+    """In the block SIGTERM does what Ctrl-C does, which ends a command cleanly, and is what the exit code tells.
+
+    Only the main thread hears signals; in another one the block changes nothing.
+    """
+    ending = Ending()
+    if threading.current_thread() is not threading.main_thread():
+        yield ending
+        return
+
+    def end(*_: object) -> None:
+        ending.code = TERMINATED
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, end)
+    try:
+        yield ending
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 class CommandError(ValueError):

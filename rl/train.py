@@ -25,7 +25,7 @@ import scenarios
 from npc import catalog
 from npc.errors import NpcError
 from recorder import RecorderError
-from rl.command import INTERRUPTED, CommandError, Parser, fail, in_words, options_from
+from rl.command import CommandError, Ending, Parser, fail, in_words, options_from, sigterm_ends
 from rl.config import CREDITS, CURRICULA, LOSS_NAMES, MODEL_SETTINGS, ConfigError, TrainConfig, from_run
 from rl.evaluation import plans_for
 from rl.files import CheckpointError, is_run, read_toml, why_not_writable
@@ -222,14 +222,15 @@ def run_to_resume(args: argparse.Namespace) -> Path:
 def main(argv: Sequence[str] | None = None) -> int:
     args = arguments().parse_args(argv)
     console = Console(highlight=False, soft_wrap=True, stderr=args.json)
-    try:
-        return _run(args, console)
-    except KeyboardInterrupt:
-        console.print("stopped", markup=False)
-        return INTERRUPTED
+    with sigterm_ends() as ending:
+        try:
+            return _run(args, console, ending)
+        except KeyboardInterrupt:
+            console.print("stopped", markup=False)
+            return ending.code
 
 
-def _run(args: argparse.Namespace, console: Console) -> int:
+def _run(args: argparse.Namespace, console: Console, ending: Ending) -> int:
     def say(line: str) -> None:
         console.print(line, markup=False)
 
@@ -274,7 +275,7 @@ def _run(args: argparse.Namespace, console: Console) -> int:
             raise
         say(f"stopped after update {trainer.state.update}; what was learned is in {out}; go on with: "
             f"python -m rl.train --resume {out}")  # fmt: skip
-        return INTERRUPTED
+        return ending.code
     except (ProofError, WorkerError) as error:
         say(f"refusing to go on: {error}")
         return 1

@@ -10,6 +10,8 @@ from pathlib import Path
 import pygame
 import pytest
 
+from recorder import Reader
+
 GAME = [sys.executable, "-m", "game", "--brain", "teacher"]
 
 
@@ -51,13 +53,18 @@ def test_ctrl_c_while_it_still_loads_leaves_no_traceback() -> None:
     assert game.returncode == -signal.SIGINT
 
 
-def test_ctrl_c_at_play_ends_cleanly_and_says_what_was_played() -> None:
-    game = subprocess.Popen(
-        [*GAME, "--headless", "--turns", "999999"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
+@pytest.mark.parametrize(("sent", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_at_play_ends_cleanly_and_says_what_was_played(sent: int, code: int, tmp_path: Path) -> None:
+    log = tmp_path / "play.b22"
+    words = ["--headless", "--turns", "999999", "--record", str(log)]
+    game = subprocess.Popen([*GAME, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert game.stdout is not None
     first = game.stdout.readline()
-    game.send_signal(signal.SIGINT)
+    game.send_signal(sent)
     out, err = game.communicate(timeout=60)
     assert first.startswith("episode 0, seed 0: success") and err == ""
-    assert "episodes ended" in out.splitlines()[-1] and game.returncode == 130
+    said = out.splitlines()[-1]
+    assert "episodes ended" in said and game.returncode == code
+    with Reader(log) as read:
+        assert read.clean, "the log was closed"
+        assert sum(len(episode.turns) for episode in read.episodes()) == int(said.split()[0])

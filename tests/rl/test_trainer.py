@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -19,9 +20,11 @@ from npc.mlx import mx
 from recorder import Reader
 from rl.config import TrainConfig
 from rl.files import read_run, write_run
+from rl.gathering import Gathering
 from rl.policies import find_adapter
 from rl.train import arguments, config_from, main
 from rl.trainer import Trainer
+from rl.tree import Tree
 
 TIMES = {"wall_s", "turns_per_s_rollout", "tokens_per_s_rollout", "turns_per_s_train", "tokens_per_s_train", "attempt"}
 
@@ -243,6 +246,30 @@ def test_a_run_that_is_still_running_is_left_alone(tmp_path, capsys):
     assert {path: path.read_bytes() for path in before} == before
     assert not (tmp_path / "run/attempt").exists()
     trainer.close()
+
+
+def test_sigterm_ends_it_with_what_was_learned(straight, tmp_path, monkeypatch, capsys):
+    """In the middle of the second update."""
+    before = signal.getsignal(signal.SIGTERM)
+    gather = Gathering.gather
+
+    def interrupted(self, state, number):
+        if number == 2:
+            signal.raise_signal(signal.SIGTERM)
+        return gather(self, state, number)
+
+    write_run(tmp_path, msgspec.to_builtins(small()))
+    out = tmp_path / "run"
+    monkeypatch.setattr(Gathering, "gather", interrupted)
+    assert main(["--config", str(tmp_path / "run.toml"), "--out", str(out)]) == 143
+    said = capsys.readouterr().out.splitlines()
+    assert said[-1] == (f"stopped after update 1; what was learned is in {out}; go on with: "
+                        f"python -m rl.train --resume {out}")  # fmt: skip
+    assert signal.getsignal(signal.SIGTERM) is before
+    with Reader(out / "episodes.b22") as log:
+        assert log.clean
+    assert adapter_of(out, "u0001") == adapter_of(straight[0], "u0001")
+    assert Tree(out / "checkpoints").tip() == "u0001"
 
 
 def broken(folder: Path, how: str) -> Path:
