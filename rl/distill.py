@@ -14,7 +14,6 @@ import argparse
 import json
 import shlex
 import sys
-import time
 from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -27,7 +26,7 @@ from npc.adapters import attach, round_to_half, save_adapter, weights_hash
 from npc.errors import NpcError
 from npc.models import load
 from recorder import RecorderError
-from rl.command import INTERRUPTED, CommandError, Parser, fail, options_from
+from rl.command import CommandError, Ending, Parser, fail, options_from, sigterm_ends
 from rl.demonstrations import (
     DemonstrationError,
     Example,
@@ -43,6 +42,7 @@ from rl.files import folder_for, is_run
 from rl.imitation import Learned, agreement, demonstrations, imitate
 from rl.logbook import Author
 from rl.policies import PLAYERS, ModelPolicy, Policy, PolicyNameError, check_model, make_policy, parse_policy
+from rl.progress import Progress
 from rl.remote import RemoteError, RemotePolicy
 from rl.rollout import Plan, play, uniform
 from scenarios.contract import Scenario, ScenarioError
@@ -50,7 +50,6 @@ from scenarios.contract import Scenario, ScenarioError
 SHOWN, HELD_OUT, LABELLED = "demonstrations.b22", "held_out.b22", "on_policy.b22"
 LOG = "log:"
 ONE_IN = 5  # recorded episodes that are held out, where there is no teacher to play validation seeds
-EVERY_S = 20.0  # between two lines of progress where there is no terminal
 
 
 class Lessons:
@@ -59,6 +58,7 @@ class Lessons:
     def __init__(self, args: argparse.Namespace, scenario: Scenario, options: dict[str, str], out: Path,
                  wanted: int, told: Progress) -> None:  # fmt: skip
         self.teacher: Policy | None = None
+        told.now(f"the episodes of {args.teacher}")
         solved = args.keep == "solved"
         if args.teacher.startswith(LOG):
             paths = [Path(name) for name in args.teacher.removeprefix(LOG).split(",")]
@@ -79,7 +79,7 @@ class Lessons:
             run = f"distil-{scenario.name}-{args.seed}"
 
             def tell(solved: int, played: int) -> None:
-                told.line(f"{args.teacher} plays: {solved} solved of {played}")
+                told.now(f"{args.teacher} plays: {solved} solved of {played}")
 
             plans = demonstration_plans(scenario, options, wanted, args.seed)
             record(self.teacher, author, scenario, plans, "train", out / SHOWN, run, wanted, tell, few)
@@ -90,31 +90,6 @@ class Lessons:
             self.held_out = [example for episode in held for example in episode]
         if not self.shown or not self.held_out:
             raise DemonstrationError(f"{args.teacher}: no episode to learn from" + (" was solved" if solved else ""))
-
-
-class Progress:
-    """Says where long work stands: in place on a terminal, else a line now and then."""
-
-    def __init__(self, console: Console) -> None:
-        self._console = console
-        self._status = console.status("") if console.is_terminal else None
-        self._said = time.monotonic()
-
-    def __enter__(self) -> Progress:
-        if self._status is not None:
-            self._status.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._status is not None:
-            self._status.stop()
-
-    def line(self, text: str) -> None:
-        if self._status is not None:
-            self._status.update(text)
-        elif time.monotonic() - self._said >= EVERY_S:
-            self._said = time.monotonic()
-            self._console.print(text, highlight=False)
 
 
 def distil(args: argparse.Namespace) -> list[dict[str, Any]]:
@@ -168,20 +143,21 @@ def _teach(args: argparse.Namespace, scenario: Scenario, options: dict[str, str]
     attach(brain, args.rank, args.scale, args.seed)
     policy = ModelPolicy(brain, scenario.prefix, free_text=scenario.free_text)
     plans = plans_for(scenario, "validation", args.validation, options)
-    told.line(f"{args.student} as it comes: {len(plans)} validation episodes")
+    told.now(f"{args.student} as it comes: {len(plans)} validation episodes")
     before = score(play(policy, scenario, plans))
     examples = [example for episode in lessons.shown[:count] for example in episode]
     held = demonstrations(lessons.held_out, policy)
 
     def learn(examples: Sequence[Example], what: str) -> Learned:
         shown = demonstrations(examples, policy)
+        told.now(f"{what}: {len(examples)} turns to learn")
         return imitate(policy, shown, held, args.rate, args.seed, args.patience, args.max_epochs,
-                       lambda epoch, loss, best: told.line(f"{what}: epoch {epoch}, held-out loss {loss:.3f} "
-                                                           f"(best: epoch {best})"), args.rows)  # fmt: skip
+                       lambda epoch, loss, best: told.now(f"{what}: epoch {epoch}, held-out loss {loss:.3f} "
+                                                          f"(best: epoch {best})"), args.rows)  # fmt: skip
 
     learned = learn(examples, f"{count} demonstrations")
     for number in range(args.rounds if args.on_policy and not learned.interrupted else 0):
-        told.line(f"round {number + 1} of {args.rounds}: the student plays, {args.teacher} says what it would do")
+        told.now(f"round {number + 1} of {args.rounds}: the student plays, {args.teacher} says what it would do")
         examples += _round(args, scenario, options, lessons, policy, number, folder)
         learned = learn(examples, f"round {number + 1} of {args.rounds}")
         if learned.interrupted:
@@ -193,7 +169,7 @@ def _teach(args: argparse.Namespace, scenario: Scenario, options: dict[str, str]
     if args.half:
         round_to_half(brain)
     if not learned.interrupted:
-        told.line(f"{len(plans)} validation episodes, sampled and greedy")
+        told.now(f"{len(plans)} validation episodes, sampled and greedy")
         after, greedy = score(play(policy, scenario, plans)), score(play(policy, scenario, plans, greedy=True))
         line |= {
             "success": after["success"], "ci_low": after["ci_low"], "ci_high": after["ci_high"], "n": after["n"],
@@ -295,6 +271,11 @@ def arguments() -> argparse.ArgumentParser:
 
 def main(argv: Sequence[str] | None = None) -> int:
     args = arguments().parse_args(argv)
+    with sigterm_ends() as ending:
+        return _run(args, ending)
+
+
+def _run(args: argparse.Namespace, ending: Ending) -> int:
     try:
         lines = distil(args)
     except (ScenarioError, PolicyNameError, NpcError, RecorderError, CommandError, DemonstrationError, RemoteError,
@@ -303,8 +284,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         kept = f"what was played lies in {args.out}" if Path(args.out).is_dir() else "nothing was recorded yet"
         print(f"python -m rl.distill: interrupted; {kept}", file=sys.stderr)
-        return INTERRUPTED
-    return INTERRUPTED if lines[-1]["interrupted"] else 0
+        return ending.code
+    return ending.code if lines[-1]["interrupted"] else 0
 
 
 if __name__ == "__main__":

@@ -33,6 +33,7 @@ from rl.files import CheckpointError, is_run, read_run
 from rl.logbook import Author, Logbook
 from rl.policies import ModelPolicy, Policy, PolicyNameError, make_policy, parse_policy
 from rl.pool import LocalPool, Pool, WorkerError
+from rl.progress import Progress
 from rl.remote import RemoteError
 from rl.rollout import Episode, Plan, play
 from rl.statistics import changes, mcnemar, paired_difference
@@ -111,7 +112,7 @@ class Match:
     args: argparse.Namespace
     known: dict[str, Introduction]
     taus: dict[str, float]
-    status: Console
+    told: Progress
     log: Logbook | None = None
 
     def play(self, plans: Sequence[Plan], about: str) -> list[Played]:
@@ -119,15 +120,15 @@ class Match:
         results = []
         for name, who in self.known.items():
             for mode in _modes(bool(who.author.model), self.args.greedy):
-                with self.status.status(f"{name} {mode}: {len(plans)} {about} episodes"):
-                    job = {"policy": name, "greedy": mode == GREEDY}
-                    episodes = play_all(self.pool, plans, job, play_share)
+                self.told.now(f"{' '.join([name, mode]).strip()}: {len(plans)} {about} episodes")
+                job = {"policy": name, "greedy": mode == GREEDY}
+                episodes = play_all(self.pool, plans, job, play_share)
                 numbers = _record(self.log, episodes, mode, who, self.args.split) if self.log is not None else []
                 results.append(Played(name, mode, episodes, numbers))
         return results
 
 
-def evaluate(args: argparse.Namespace, status: Console) -> dict[str, Any]:
+def evaluate(args: argparse.Namespace) -> dict[str, Any]:
     """Runs the command; returns what `--json` prints. Raises a typed error for bad input."""
     began = time.perf_counter()
     scenario = scenarios.get(args.scenario)
@@ -144,8 +145,10 @@ def evaluate(args: argparse.Namespace, status: Console) -> dict[str, Any]:
         workers = args.workers if models else 1
         pool = Pool(workers, set_up, [scenario.name]) if workers > 1 else LocalPool(set_up, [scenario.name])
         opened.enter_context(pool)
+        told = opened.enter_context(Progress(Console(stderr=True)))
+        told.now(f"loading {' and '.join(names)}")
         known = {name: _introduction(pool, name, taus[name]) for name in names}
-        match = Match(scenario, pool, args, known, taus, status)
+        match = Match(scenario, pool, args, known, taus, told)
         if args.record:
             run = f"evaluate-{scenario.name}-{args.seed}"
             match.log = opened.enter_context(Logbook(Path(args.record), scenario, "python -m rl.evaluate", run))
@@ -285,7 +288,7 @@ def arguments() -> argparse.ArgumentParser:
 def main(argv: Sequence[str] | None = None) -> int:
     args = arguments().parse_args(argv)
     try:
-        found = evaluate(args, Console(stderr=True))
+        found = evaluate(args)
     except (ScenarioError, NpcError, RecorderError, CheckpointError, ConfigError, CommandError, PolicyNameError,
             RemoteError, OSError) as error:  # fmt: skip
         return fail("rl.evaluate", error)

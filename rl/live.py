@@ -1,4 +1,5 @@
-"""A running training on the terminal: a live panel under its lines, or the plain lines where nobody watches.
+"""A running training on the terminal: a live panel under its lines, or, where nobody watches, the plain lines, and
+on stderr what goes on in between.
 
 The panel shows the last updates as rows of blocks, each from its own lowest to its own highest value, but for success,
 which goes from 0 to 1.
@@ -12,9 +13,12 @@ from typing import Any
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.panel import Panel
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import Progress as Bar
 from rich.table import Table
 from rich.text import Text
+
+from rl.progress import Progress
 
 BLOCKS = "▁▂▃▄▅▆▇█"
 GAP = "·"  # an update without a value
@@ -28,29 +32,34 @@ class View:
         self.console = console
         self.title = title
         self.lines: list[Mapping[str, Any]] = []
-        self._progress = Progress(TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(),
-                                  TimeElapsedColumn(), TimeRemainingColumn(), console=console)  # fmt: skip
+        self._progress = Bar(TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(),
+                             TimeElapsedColumn(), TimeRemainingColumn(), console=console)  # fmt: skip
         self._task = self._progress.add_task("starting", total=updates)
         # what a program or a file reads gets lines alone
         self._live = Live(self.panel(), console=console, transient=True, refresh_per_second=4) if (
             console.is_terminal) else None  # fmt: skip
+        self._told = Progress(Console(stderr=True), live=False)
+        self._told.now("starting")
 
     def __enter__(self) -> View:
-        if self._live is not None:
-            self._live.start()
+        (self._live.start if self._live is not None else self._told.__enter__)()
         return self
 
     def __exit__(self, *_: object) -> None:
         if self._live is not None:
             self._live.stop()
+        else:
+            self._told.__exit__()
 
     def say(self, line: str) -> None:
         """A line that stays."""
         self.console.print(line, markup=False)
+        self._told.heard()
 
     def show(self, what: str, done: int, total: int) -> None:
         """What is being done now; `done` of `total` updates are made."""
         self._progress.update(self._task, description=what, completed=done, total=total)
+        self._told.now(f"{what}; {done} of {total} updates made")
         self._draw()
 
     def watch(self, line: Mapping[str, Any]) -> None:

@@ -14,15 +14,18 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from rich.console import Console
+
 import scenarios
 from npc.errors import NpcError
 from recorder import RecorderError
-from rl.command import CommandError, Parser, fail, options_from
+from rl.command import INTERRUPTED, CommandError, Parser, fail, options_from
 from rl.evaluation import score
 from rl.logbook import Author, Logbook
 from rl.policies import ModelPolicy, PolicyNameError, make_policy, parse_policy
+from rl.progress import Progress
 from rl.remote import RemoteError
-from rl.rollout import Plan, play, uniform
+from rl.rollout import Episode, Plan, play, uniform
 from scenarios.contract import Scenario, ScenarioError, check_seed
 
 AT_ONCE = 32  # groups that are played side by side
@@ -64,12 +67,14 @@ def record(args: argparse.Namespace) -> dict[str, Any]:
     plans = group_plans(scenario, options, args.seed, -(-args.episodes // args.group_size), args.group_size)
     named = hashlib.blake2b(f"{spec}{options}{args.seed}{Path(args.out).resolve()}".encode(), digest_size=6)
     author = author_of(policy, spec.text, spec.model, spec.adapter or "")
-    played = []
-    with Logbook(Path(args.out), scenario, "python -m rl.record", named.hexdigest()) as log:
+    played: list[Episode] = []
+    with (Progress(Console(stderr=True)) as told,
+          Logbook(Path(args.out), scenario, "python -m rl.record", named.hexdigest()) as log):  # fmt: skip
         prefix = ""
         if isinstance(policy, ModelPolicy):
             prefix = log.add_prefix(policy.closed.prefix_ids, policy.brain.tokenizer_hash)
         for start in range(0, len(plans), AT_ONCE):
+            told.now(f"{spec.text}: {len(played)} of {sum(map(len, plans))} episodes")
             episodes = play(policy, scenario, [plan for group in plans[start : start + AT_ONCE] for plan in group])
             log.add(episodes, author, "train", "train", prefix)
             played += episodes
@@ -99,6 +104,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         found = record(args)
     except (ScenarioError, PolicyNameError, NpcError, RecorderError, CommandError, RemoteError, OSError) as error:
         return fail("rl.record", error)
+    except KeyboardInterrupt:
+        kept = f"what was played lies in {args.out}" if Path(args.out).exists() else "nothing was recorded yet"
+        print(f"python -m rl.record: interrupted; {kept}", file=sys.stderr)
+        return INTERRUPTED
     print(json.dumps(found) if args.json else describe(found))
     return 0
 
