@@ -238,6 +238,11 @@ class Appender:
         return self._tape.mark[0]
 
     @property
+    def records(self) -> int:
+        """How many records the file has, the copies of dictionaries and prefixes, indexes and the footer included."""
+        return self._tape.mark[1]
+
+    @property
     def sync_error(self) -> str:
         """In one line, why records can't be made durable; "" where they can."""
         error = self._syncer.error if self._syncer is not None else None

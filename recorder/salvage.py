@@ -34,6 +34,9 @@ class Recovery(msgspec.Struct):
     """Of the source."""
     records: int = 0
     """Kept from the source."""
+    written: int = 0
+    """In the new log, as `verify` counts them: those that were kept, `marks`, and what every log has of its own
+    (dictionaries, the copies of prefixes, indexes, a footer)."""
     dropped: int = 0
     """Intact frames whose payload doesn't decode; they are not kept."""
     unknown: int = 0
@@ -109,6 +112,7 @@ class _Salvage:
         except BaseException:
             self.log.abandon()
             raise
+        self.found.written = self.log.records
         self.found.bytes_out = part.stat().st_size
         return self.found
 

@@ -40,7 +40,9 @@ def recovery_text(found: Recovery) -> list[str]:
     torn = f"; {found.damage.torn_bytes:,} bytes of an unfinished record left out" if found.damage.torn_bytes else ""
     lines = [
         f"{one_line(found.source)}: {'nothing lost' if found.lossless else damage_text(found.damage)}{torn}",
-        f"  {one_line(found.out)}: {found.records:,} records, {found.bytes_out:,} of {found.bytes_in:,} bytes",
+        f"  {one_line(found.out)}: {found.written:,} records, {found.bytes_out:,} of {found.bytes_in:,} bytes",
+        f"  records   {found.records:,} kept, {found.marks:,} marks where something is missing, "
+        f"{found.written - found.records - found.marks:,} written anew (dictionaries, prefixes, indexes, footer)",
         f"  episodes  {found.episodes:,} ({found.whole:,} whole, {found.incomplete:,} known to miss turns and marked)",
         f"  turns     {found.turns:,} ({found.orphan_turns:,} without their episode)",
     ]

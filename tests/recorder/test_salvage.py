@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 
 import pytest
@@ -20,6 +21,7 @@ from recorder import (
 )
 from recorder.framing import HEAD_SIZE, Flag, Op, pack
 from recorder.summary import summarize
+from tests.recorder.calling import call
 from tests.recorder.making import a_begin, a_log, a_turn, extra_record, frames_of, turns_of, write_episodes
 
 
@@ -48,6 +50,21 @@ def test_a_good_log_comes_out_the_same(tmp_path: Path) -> None:
         assert reader.prefix(reader.episode(0).begin.prefix_hash).token_ids == [1, 2, 3]
         assert (summarize(reader).sessions, summarize(reader).good) == (2, True)
     assert found.bytes_out == out.stat().st_size
+
+
+@pytest.mark.parametrize("damaged", [False, True])
+def test_the_new_log_has_as_many_records_as_verify_will_count(
+    damaged: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path, out = tmp_path / "a.b22", tmp_path / "b.b22"
+    a_log(path, 6, index_every=5)
+    if damaged:
+        flip(path, Op.TURN, 4)
+    code, said, _ = call(capsys, "recover", path, "--out", out)
+    told = said.partition("\n")[2]  # the first line is of the old log
+    counts = [int(number.replace(",", "")) for number in re.findall(r"([\d,]+) (?:records|kept|marks|written)", told)]
+    assert code == (3 if damaged else 0) and counts[0] == sum(counts[1:]) and counts[2] == damaged
+    assert f"  {counts[0]} records, " in call(capsys, "verify", out)[1]
 
 
 def test_what_is_lost_is_marked_and_the_new_log_is_good(tmp_path: Path) -> None:
