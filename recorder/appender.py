@@ -43,8 +43,6 @@ REPEAT_EVERY = 4 << 20
 PREFIXES_REPEATED = 8
 """How many of the prefixes used last are repeated."""
 
-_FRAMED = frozenset({Op.EPISODE_BEGIN, Op.TURN, Op.EPISODE_END})
-
 
 class Appender:
     """Appends whole records to a log and keeps account of them. Not for use by two threads at once.
@@ -161,8 +159,7 @@ class Appender:
         if op == Op.HEADER:
             self.put_stored(op, 0, content, record)  # readable by eye, and without zstd
         else:
-            deflate = self._deflate.turn if op in _FRAMED else self._deflate.plain
-            self.put_stored(op, Flag.ZSTD, deflate(content), record)
+            self.put_stored(op, Flag.ZSTD, self._deflate.record(op, content), record)
 
     def put_stored(self, op: int, flags: int, payload: bytes, record: Record | None) -> None:
         """Writes one record whose payload is ready; `record` is what it holds, None where that isn't known here."""

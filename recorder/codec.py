@@ -33,6 +33,8 @@ TYPES: dict[int, type[Record]] = {
 }
 OPS: dict[type[Record], Op] = {kind: Op(op) for op, kind in TYPES.items()}
 LEVEL = 3
+FRAMED = frozenset({Op.EPISODE_BEGIN, Op.TURN, Op.EPISODE_END})
+"""What the dictionaries are trained on, and is compressed with one."""
 
 
 def _plain(value: Any) -> Any:
@@ -196,6 +198,10 @@ class Deflater:
     def plain(self, content: bytes) -> bytes:
         """A frame that needs no dictionary."""
         return self._plain.compress(content)
+
+    def record(self, op: int, content: bytes) -> bytes:
+        """The frame that a record of this kind is stored as."""
+        return self.turn(content) if op in FRAMED else self.plain(content)
 
 
 class Inflater:

@@ -13,7 +13,11 @@ from scenarios.contract import nearest
 
 CREDITS = ("episode", "turn", "state", "branch", "stage")  # see rl.credit
 LOSS_NAMES = ("grpo", "bnpo", "dr_grpo", "dapo", "gspo", "cispo")  # see rl.losses
+RUNTIMES = ("local", "process", "ray")  # see rl.runtime
 CURRICULA = ("uniform", "seeds", "ladder")  # see rl.seeds
+
+ON_RAY: dict[str, Any] = {"actors": 2, "ray_address": "", "max_lag": 0, "actor_timeout": 600.0}
+"""Settings of `--runtime ray` alone, with their defaults."""
 
 # what suits a model that the defaults weren't found for: a larger one wants a smaller rate, and its episodes cost more
 MODEL_SETTINGS: dict[str, dict[str, int | float]] = {
@@ -66,6 +70,11 @@ class TrainConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     scale: float = 2.0
     rows: int = 128
     workers: int = 2
+    runtime: str = "process"
+    actors: int = ON_RAY["actors"]
+    ray_address: str = ON_RAY["ray_address"]  # empty: start a Ray here
+    max_lag: int = ON_RAY["max_lag"]
+    actor_timeout: float = ON_RAY["actor_timeout"]
     validate_every: int = 2
     validation_episodes: int = 200
     test_episodes: int = 256
@@ -75,10 +84,12 @@ class TrainConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         """Raises ConfigError for the first value that makes no sense."""
         for name, low in (("updates", 1), ("groups", 1), ("group_size", 2), ("passes", 1), ("rank", 1), ("workers", 1),
                           ("rows", 1), ("validate_every", 1), ("validation_episodes", 1), ("test_episodes", 1),
-                          ("warmup", 0), ("resamples", 0), ("rollbacks", 0)):  # fmt: skip
+                          ("warmup", 0), ("resamples", 0), ("rollbacks", 0), ("actors", 1),
+                          ("max_lag", 0)):  # fmt: skip
             if getattr(self, name) < low:
                 raise ConfigError(f"{_option(name)} {getattr(self, name)}: {low} or more")
-        for name in ("rate", "epsilon", "epsilon_high", "max_norm", "kl_limit", "repeat_limit", "tau", "scale"):
+        for name in ("rate", "epsilon", "epsilon_high", "max_norm", "kl_limit", "repeat_limit", "tau", "scale",
+                     "actor_timeout"):  # fmt: skip
             if not 0 < getattr(self, name) < math.inf:
                 raise ConfigError(f"{_option(name)} {getattr(self, name)}: a number above 0")
         for name in ("kl_weight", "entropy_weight", "delta", "imitation", "entropy_floor"):
@@ -89,8 +100,13 @@ class TrainConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
                 raise ConfigError(f"{_option(name)} {getattr(self, name)}: from 0 to 1")
         if self.epsilon >= 1:
             raise ConfigError(f"--epsilon {self.epsilon}: below 1, since a ratio can't fall below 0")
-        idle = {"replay_ratio": (1.0, not self.offline, "--offline"), "ess_floor": (0.2, not self.offline, "--offline"),
-                "curriculum_share": (0.5, self.curriculum == "uniform", "--curriculum seeds or ladder")}  # fmt: skip
+        idle: dict[str, tuple[Any, bool, str]] = {
+            "replay_ratio": (1.0, not self.offline, "--offline"), "ess_floor": (0.2, not self.offline, "--offline"),
+            "curriculum_share": (0.5, self.curriculum == "uniform", "--curriculum seeds or ladder"),
+        }  # fmt: skip
+        idle |= {name: (default, self.runtime != "ray", "--runtime ray") for name, default in ON_RAY.items()}
+        if self.workers > 1:
+            idle["workers"] = (2, self.runtime == "local", "--runtime process or ray")
         for name, (default, unused, needs) in idle.items():
             if unused and getattr(self, name) != default:
                 raise ConfigError(f"{_option(name)} {getattr(self, name)}: does nothing without {needs}")
@@ -98,7 +114,8 @@ class TrainConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             raise ConfigError("--replay-ratio 0.0: above 0, or leave out --offline")
         if 0 < self.delta < 1 + self.epsilon_high:
             raise ConfigError(f"--delta {self.delta}: above 1 + --epsilon-high, or 0 for no bound")
-        for name, known in (("credit", CREDITS), ("loss", LOSS_NAMES), ("curriculum", CURRICULA)):
+        for name, known in (("credit", CREDITS), ("loss", LOSS_NAMES), ("curriculum", CURRICULA),
+                            ("runtime", RUNTIMES)):  # fmt: skip
             if getattr(self, name) not in known:
                 raise ConfigError(f"{_option(name)} {getattr(self, name)!r}: choose one of {', '.join(known)}")
         if self.credit == "branch" and self.group_size < 3:

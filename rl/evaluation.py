@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from rl.learner import play_plans
-from rl.pool import LocalPool, Pool
+from rl.pool import Maps
 from rl.rollout import Episode, Plan
 from rl.statistics import mean_interval, wilson
 from scenarios.contract import Scenario, ScenarioError
@@ -20,7 +20,7 @@ def plans_for(scenario: Scenario, split: str, count: int, options: dict[str, str
     return [Plan(seed, options, f"{split}/{seed}", f"{draws}{split}/{seed}") for seed in seeds[:count]]
 
 
-def play_all(pool: Pool | LocalPool, plans: Sequence[Plan], job: dict[str, Any],
+def play_all(pool: Maps, plans: Sequence[Plan], job: dict[str, Any],
              work: Callable[[Any, dict[str, Any]], list[Episode]] = play_plans) -> list[Episode]:  # fmt: skip
     """Plays `plans`, shared out among the workers; the episodes come back in the order of the plans."""
     shares = [list(range(start, len(plans), pool.workers)) for start in range(pool.workers)]

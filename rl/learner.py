@@ -7,7 +7,7 @@ the job alone. Its loss is summed with weights, and the trainer divides by what 
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -114,9 +114,21 @@ def collect(worker: Worker, job: dict[str, Any]) -> tuple[list[Episode], float]:
     return played, time.perf_counter() - began
 
 
+def hold(worker: Worker, job: dict[str, Any]) -> None:
+    """Takes `episodes` that were played elsewhere, as `collect` would have kept them."""
+    worker.episodes = [*worker.episodes, *job["episodes"]] if job.get("more") else list(job["episodes"])
+
+
 def give(worker: Worker, episodes: Sequence[Episode]) -> None:
     """Recorded episodes, beside those that the worker played."""
     worker.episodes = [*worker.episodes, *episodes]
+
+
+def remembered(job: Callable[[Any, Any], Any], payload: Any) -> str:
+    """What a worker has to have done before, to stand where it stood: see `rl.pool.Memory`."""
+    if job in (collect, hold):
+        return "more" if payload.get("more") else "new"
+    return "more" if job is give or (job is gradient and "credit" in payload) else ""
 
 
 def keep(worker: Worker, credit: Sequence[Credited | None]) -> None:

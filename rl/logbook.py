@@ -33,6 +33,27 @@ def adapter_name(folder: str) -> str:
     return Path(folder).name if folder and Path(folder).is_relative_to(shipped) else folder
 
 
+def begin_record(episode: Episode, number: int, author: Author, scenario: Scenario, run: str, size: int,
+                 **occasion: Any) -> EpisodeBegin:  # fmt: skip
+    """The begin of a played episode as logs hold it. `occasion`: purpose, split, prefix_hash, update, attempt."""
+    return EpisodeBegin(
+        episode=number, scenario=scenario.name, scenario_version=scenario.version, source_hash=scenario.source_hash,
+        seed=episode.plan.seed, options=scenario.resolve_options(episode.plan.options),
+        group=f"{run}/{episode.plan.group}", group_size=size, run=run, engine_version=scenario.engine_version,
+        digest_start=episode.digest_start, policy=author.policy, model=author.model,
+        adapter=adapter_name(author.adapter), weights_hash=author.weights_hash, base_hash=author.base_hash,
+        tokenizer_hash=author.tokenizer_hash, **occasion,
+    )  # fmt: skip
+
+
+def end_record(episode: Episode, number: int) -> EpisodeEnd:
+    """The end of a played episode as logs hold it."""
+    return EpisodeEnd(
+        episode=number, ended=episode.ended, success=episode.success, turns=len(episode.turns),
+        total_reward=episode.reward, terms=episode.terms, wall_s=episode.wall_s,
+    )  # fmt: skip
+
+
 class Logbook:
     """A log that takes episodes, whole or turn by turn. A block (`with`) that made it and recorded nothing leaves no
     file behind."""
@@ -67,8 +88,10 @@ class Logbook:
               attempt: int = 0, size: int = 1) -> int:  # fmt: skip
         """Writes the begin of an episode whose turns will follow one by one; its number."""
         number = self._writer.next_episode
-        begin = self._begin(episode, number, author, purpose, split, prefix_hash, update, attempt, size)
-        self._writer.begin_episode(begin)
+        self._writer.begin_episode(
+            begin_record(episode, number, author, self.scenario, self.run, size, purpose=purpose, split=split,
+                         prefix_hash=prefix_hash, update=update, attempt=attempt)
+        )  # fmt: skip
         return number
 
     def turn(self, number: int, turn: Turn) -> None:
@@ -77,32 +100,11 @@ class Logbook:
 
     def end(self, number: int, episode: Episode) -> None:
         """Writes the end of episode `number`."""
-        self._writer.end_episode(
-            EpisodeEnd(
-                episode=number, ended=episode.ended, success=episode.success, turns=len(episode.turns),
-                total_reward=episode.reward, terms=episode.terms, wall_s=episode.wall_s,
-            )
-        )  # fmt: skip
+        self._writer.end_episode(end_record(episode, number))
 
     def amend(self, amend: Amend) -> None:
         """Writes a late label or reward of an episode that is in the log."""
         self._writer.amend(amend)
-
-    def _begin(self, episode: Episode, number: int, author: Author, purpose: str, split: str, prefix_hash: str,
-               update: int, attempt: int, size: int) -> EpisodeBegin:  # fmt: skip
-        scenario = self.scenario
-        facts: dict[str, Any] = {
-            "policy": author.policy, "model": author.model, "adapter": adapter_name(author.adapter),
-            "weights_hash": author.weights_hash, "base_hash": author.base_hash,
-            "tokenizer_hash": author.tokenizer_hash,
-        }  # fmt: skip
-        return EpisodeBegin(
-            episode=number, scenario=scenario.name, scenario_version=scenario.version,
-            source_hash=scenario.source_hash, seed=episode.plan.seed,
-            options=scenario.resolve_options(episode.plan.options), group=f"{self.run}/{episode.plan.group}",
-            group_size=size, run=self.run, update=update, attempt=attempt, engine_version=scenario.engine_version,
-            prefix_hash=prefix_hash, split=split, purpose=purpose, digest_start=episode.digest_start, **facts,
-        )  # fmt: skip
 
     def close(self) -> None:
         self._writer.close()

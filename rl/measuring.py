@@ -8,11 +8,11 @@ from typing import Any
 from npc.adapters import set_adapter, weights_hash
 from npc.models import Brain
 from rl.config import TrainConfig
-from rl.evaluation import plans_for, play_all, score
+from rl.evaluation import plans_for, score
 from rl.keeping import RunState, Say, Show
 from rl.logbook import Author, Logbook
-from rl.pool import LocalPool, Pool
 from rl.rollout import Episode, Plan
+from rl.runtime import Runtime
 from rl.statistics import paired_difference
 from scenarios.contract import Scenario
 
@@ -20,13 +20,13 @@ from scenarios.contract import Scenario
 class Measuring:
     """Plays a run's held-out seeds, and logs what it played."""
 
-    def __init__(self, config: TrainConfig, scenario: Scenario, brain: Brain, pool: Pool | LocalPool, log: Logbook,
+    def __init__(self, config: TrainConfig, scenario: Scenario, brain: Brain, runtime: Runtime, log: Logbook,
                  prefix_hash: str, say: Say, show: Show) -> None:  # fmt: skip
         self.config = config
         self.scenario = scenario
         self.options = scenario.resolve_options(config.options)
         self.brain = brain
-        self.pool = pool
+        self.runtime = runtime
         self.log = log
         self.prefix_hash = prefix_hash
         self.say = say
@@ -40,7 +40,7 @@ class Measuring:
             return {"validation": self.validate(state), "wall_s": time.perf_counter() - began}
         for name in ("random", "teacher", "oracle"):
             self.show(f"test seeds: {name}", state.update, self.config.updates)
-            episodes = play_all(self.pool, self._plans("test"), {"policy": name, "greedy": False})
+            episodes = self.runtime.play(self._plans("test"), {"policy": name, "greedy": False})
             self.log.add(episodes, Author(name), "test", "test", update=0, attempt=state.attempt)
             found[name] = score(episodes)
             self.say(f"{name}: success {_percent(found[name])} on the test seeds")
@@ -70,7 +70,7 @@ class Measuring:
     def validate(self, state: RunState) -> float:
         """Sampled success on the validation seeds."""
         self.show("validation seeds", state.update, self.config.updates)
-        episodes = play_all(self.pool, self._plans("validation"), {"adapter": state.adapter, "greedy": False})
+        episodes = self.runtime.play(self._plans("validation"), {"adapter": state.adapter, "greedy": False})
         self.log.add(episodes, self.author(state, f"u{state.update}"), "validation", "validation", self.prefix_hash,
                      state.update, state.attempt)  # fmt: skip
         return score(episodes)["success"]
@@ -88,7 +88,7 @@ class Measuring:
         for greedy in (False, True):
             how = "greedy" if greedy else "sampled"
             self.show(f"test seeds {when}, {how}", state.update, self.config.updates)
-            episodes = play_all(self.pool, plans, {"adapter": state.adapter, "greedy": greedy})
+            episodes = self.runtime.play(plans, {"adapter": state.adapter, "greedy": greedy})
             # what follows the last update is a step of its own, so that playing it again abandons no training
             step = state.update + 1 if when == "after" else 0
             author = self.author(state, when)

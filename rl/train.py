@@ -26,7 +26,8 @@ from npc import catalog
 from npc.errors import NpcError
 from recorder import RecorderError
 from rl.command import CommandError, Ending, Parser, fail, in_words, options_from, sigterm_ends
-from rl.config import CREDITS, CURRICULA, LOSS_NAMES, MODEL_SETTINGS, ConfigError, TrainConfig, from_run
+from rl.config import CREDITS, CURRICULA, LOSS_NAMES, MODEL_SETTINGS, RUNTIMES, ConfigError, TrainConfig, from_run
+from rl.crew import PlayersError
 from rl.evaluation import plans_for
 from rl.files import CheckpointError, is_run, read_toml, why_not_writable
 from rl.live import View
@@ -35,6 +36,7 @@ from rl.offline import OfflineError
 from rl.policies import PolicyNameError, check_model, find_adapter
 from rl.pool import WorkerError
 from rl.proof import ProofError
+from rl.ray_backend import check_installed as check_ray
 from rl.report import write_report
 from rl.trackers import TRACKERS, TrackerError, Trackers, check_installed
 from scenarios.contract import Scenario, ScenarioError, check_seed, nearest
@@ -91,8 +93,18 @@ OPTIONS = {
         "no_eval": "leaves the test seeds alone: validation seeds choose the checkpoint, and no answer is given",
         "workers": "processes that play and learn",
     },
+    "off one machine": {
+        "runtime": "who plays: this process, --workers processes, or actors of Ray while --workers processes learn",
+        "actors": "actors of Ray that play",
+        "ray_address": "of a Ray cluster, HOST:PORT or auto",
+        "max_lag": "updates that what is learned from may lie behind; above 0, actors play while the trainer learns",
+        "actor_timeout": "seconds after which an actor without an answer is replaced",
+    },
 }  # fmt: skip
 """The options that are fields of TrainConfig, under their headings in --help."""
+
+NOTES = {"epsilon": "the loss's own", "epsilon_high": "the loss's own", "ray_address": "a Ray is started here"}
+"""What --help says in place of a default."""
 
 
 def arguments() -> argparse.ArgumentParser:
@@ -120,8 +132,8 @@ def arguments() -> argparse.ArgumentParser:
             elif isinstance(default, list):
                 group.add_argument(flag, nargs="+", metavar="LOG.b22", help=text)
             else:
-                known = {"credit": CREDITS, "loss": LOSS_NAMES, "curriculum": CURRICULA}.get(name)
-                note = "the loss's own" if name in ("epsilon", "epsilon_high") else default
+                known = {"credit": CREDITS, "loss": LOSS_NAMES, "curriculum": CURRICULA, "runtime": RUNTIMES}.get(name)
+                note = NOTES.get(name, default)
                 group.add_argument(flag, type=type(default), choices=known, help=f"{text} (default: {note})")
     return parser
 
@@ -249,6 +261,8 @@ def _run(args: argparse.Namespace, console: Console, ending: Ending) -> int:
         else:
             config = config_from(args)
             check_installed(args.log_to)
+            if config.runtime == "ray":
+                check_ray()
             out = out_folder(args, config.scenario)
         title = f"{config.scenario} with {config.model}: {out}"
         with ExitStack() as ends, View(console, title, config.updates) as view:
@@ -262,7 +276,7 @@ def _run(args: argparse.Namespace, console: Console, ending: Ending) -> int:
             summary = trainer.run()
         report = "" if config.no_eval else f"; report: {write_report(out)}"
     except (ScenarioError, NpcError, RecorderError, CheckpointError, ConfigError, CommandError, PolicyNameError,
-            OfflineError, TrackerError, OSError) as error:  # fmt: skip
+            OfflineError, TrackerError, PlayersError, OSError) as error:  # fmt: skip
         if trainer is None:
             if out is not None and out.is_dir() and not any(out.iterdir()):
                 out.rmdir()

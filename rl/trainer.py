@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from rl.files import write_run
 from rl.gathering import Gathered, Gathering
 from rl.health import SMALLER, collapse
 from rl.keeping import Keeper, RunState, Say, Show, adapter_arrays, start_brain
-from rl.learner import Gradient, Settings, Worker, give, gradient, probe, set_up, spread_now
+from rl.learner import Gradient, Settings, Worker, give, gradient, probe, spread_now
 from rl.logbook import Logbook
 from rl.losses import LOSSES, Counts, Limits
 from rl.measuring import Measuring
@@ -28,13 +29,13 @@ from rl.objective import Goal
 from rl.offline import OfflineError, Recorded, read_groups
 from rl.optim import Optimizer
 from rl.policies import ModelPolicy
-from rl.pool import LocalPool, Pool
 from rl.proof import prove
 from rl.rollout import Episode
 from rl.schedule import rate_at
 from rl.seeds import ladder_of
+from rl.starting import start_runtime
 from rl.tree import START
-from rl.update_line import describe, finite, learned, mis_scaled, update_line
+from rl.update_line import describe, finite, lag_of, learned, mis_scaled, update_line
 from rl.weights import Spread
 
 MEASURED = ("baseline", "baseline_greedy", "random", "teacher", "oracle")  # of a run that plays the test seeds
@@ -60,27 +61,27 @@ class Trainer:
         settings = Settings(config.scenario, config.model, config.rank, config.scale, config.tau, goal,
                             config.credit == "branch", config.rows)  # fmt: skip
         self.recorded = self._read_logs(brain, settings, check=not resume)
-        if not resume:
-            write_run(out, msgspec.to_builtins(config))
-        # opening the log takes its lock: a run that is still running is left alone
-        self.log = Logbook(out / "episodes.b22", self.scenario, "python -m rl.train", config.run_id, append=resume)
-        try:
+        with ExitStack() as opened:
+            self.runtime = start_runtime(config, settings, brain, self.scenario, say)
+            opened.callback(self.runtime.close)
+            self.pool = self.runtime.pool
+            if not resume:
+                write_run(out, msgspec.to_builtins(config))
+            # opening the log takes its lock: a run that is still running is left alone
+            self.log = Logbook(out / "episodes.b22", self.scenario, "python -m rl.train", config.run_id, append=resume)
+            opened.callback(self.log.close)
             if resume and self.keeper.take_up(self.state):
                 say(f"resuming {out} after update {self.state.update} of {config.updates}")
             else:
                 self.keeper.save(self.state, START, None, {})
-        except BaseException:
-            self.log.close()
-            raise
-        args = (settings, config.adapter)
-        self.pool = Pool(config.workers, set_up, args) if config.workers > 1 else LocalPool(set_up, args)
+            opened.pop_all()
         self.prefix_hash = self.log.add_prefix(brain.tokenizer.encode(self.scenario.prefix), brain.tokenizer_hash)
-        self.measuring = Measuring(config, self.scenario, brain, self.pool, self.log, self.prefix_hash, say, show)
+        self.measuring = Measuring(config, self.scenario, brain, self.runtime, self.log, self.prefix_hash, say, show)
         groups = self.recorded.groups if self.recorded else []
-        self.gathering = Gathering(config, self.scenario, self.pool, groups)
+        self.gathering = Gathering(config, self.scenario, self.runtime, groups)
 
     def close(self) -> None:
-        self.pool.close()
+        self.runtime.close()
         self.log.close()
 
     def run(self) -> dict[str, Any]:
@@ -127,7 +128,7 @@ class Trainer:
         number = state.update + 1
         self.show(f"update {number}", state.update, config.updates)
         author = self.measuring.author(state, f"u{number - 1}")
-        found = self.gathering.gather(state, number)
+        found = self.gathering.gather(state, number, author)
         shares = found.shares
         episodes = [episode for share in shares for episode in share]
         played = [episode for share in found.played for episode in share]
@@ -140,9 +141,10 @@ class Trainer:
             self.say(mis_scaled(episodes, self.scenario))
         state.update = number
         state.episodes += len(played)
-        self.log.add(played, author, "train", "train", self.prefix_hash, number, state.attempt)
+        for version, by_it in found.by_version:
+            self.log.add(by_it, version.author, "train", "train", self.prefix_hash, number, state.attempt)
         line = update_line(number, state.attempt, state.episodes, episodes, credit, played, found.play_s, rate)
-        line |= gained or {}
+        line |= (gained or {}) | lag_of(found.lags) | self.runtime.losses()
         broken = collapse(line, config, state.best[0])
         last = number == config.updates or bool(state.stopped)
         if broken is None and (number % config.validate_every == 0 or last):

@@ -61,6 +61,11 @@ def learned(parts: Sequence[Gradient], denominator: float, norm: float, kl_after
     }  # fmt: skip
 
 
+def lag_of(lags: Sequence[int]) -> dict[str, Any]:
+    """How many updates what was learned from lies behind: 0 where everything was played by the present version."""
+    return {"lag_mean": sum(lags) / len(lags) if lags else None, "lag_max": max(lags, default=None)}
+
+
 def finite(line: dict[str, Any]) -> dict[str, Any]:
     """The line as JSON holds it: a number that is none becomes null."""
     return {k: None if isinstance(v, float) and not math.isfinite(v) else v for k, v in line.items()}
@@ -75,6 +80,8 @@ def describe(line: dict[str, Any], updates: int) -> str:
     weights = "" if not line["replayed"] else (
         f"  ess {100 * (line['ess_turn'] or 0):.0f} % of actions {100 * (line['ess_episode'] or 0):.0f} % of episodes"
     )
+    lag = f"  lag {line['lag_mean']:.2f}" if line.get("lag_max") else ""
+    lost = f"  played again {line['resampled_groups']} groups" if line.get("resampled_groups") else ""
     validation = "" if line["validation"] is None else f"  validation {100 * line['validation']:.1f} %"
     return (
         f"update {line['update']}/{updates}  episodes {line['episodes']}  success {100 * line['success']:.1f} %  "
@@ -83,7 +90,7 @@ def describe(line: dict[str, Any], updates: int) -> str:
         f"clip {show('clip_fraction', '.3f')}  loss {show('loss', '.4f')}  "
         f"turns/s {show('turns_per_s_rollout', '.0f')} play {show('turns_per_s_train', '.0f')} train  "
         f"tokens/s {show('tokens_per_s_rollout', '.0f')} play {show('tokens_per_s_train', '.0f')} train"
-        f"{weights}{validation}"
+        f"{weights}{lag}{lost}{validation}"
     )
 
 

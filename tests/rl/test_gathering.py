@@ -12,7 +12,9 @@ from recorder import Turn
 from rl.config import TrainConfig
 from rl.gathering import ROUNDS, Gathering
 from rl.keeping import RunState
+from rl.logbook import Author
 from rl.rollout import FAILED, Episode, Plan
+from rl.runtime import Workers
 
 FETCH = scenarios.get("fetch_item")
 
@@ -39,8 +41,8 @@ class Played:
 
 def gathered(pool: Played, **how):
     config = TrainConfig(scenario="fetch_item", model="m", adapter="a", groups=5, group_size=2, **how)
-    gathering = Gathering(config, FETCH, pool, [])  # type: ignore[arg-type]
-    return gathering.gather(RunState({"x": np.zeros(1)}), 3)
+    gathering = Gathering(config, FETCH, Workers(pool), [])  # type: ignore[arg-type]
+    return gathering.gather(RunState({"x": np.zeros(1)}), 3, Author("m:u2"))
 
 
 def plans_of(pool: Played) -> list[list[Plan]]:

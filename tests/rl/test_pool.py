@@ -1,8 +1,10 @@
 """Workers: the order of results, and errors and deaths that are told."""
 
 import os
+import signal
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -86,9 +88,57 @@ def test_a_worker_that_could_not_be_set_up_says_why_at_its_first_job() -> None:
         pool.map(add, [1])
 
 
-def test_a_workers_death_is_told() -> None:
-    with Pool(2, set_up, [0]) as pool, pytest.raises(WorkerError, match="worker 0 died"):
-        pool.map(die, [None])
+def test_a_job_that_kills_its_worker_every_time_is_told() -> None:
+    said: list[str] = []
+    with Pool(2, set_up, [0], say=said.append) as pool:
+        with pytest.raises(WorkerError, match="worker 0 died 3 times over the same job"):
+            pool.map(die, [None])
+        assert pool.restarts == len(said) == 2 and "exit code 3" in said[0]
+
+
+def hoard(state: dict[str, Any], payload: int) -> list[int]:
+    state.setdefault("hoard", []).append(payload)
+    return list(state["hoard"])
+
+
+def forget(state: dict[str, Any], payload: int) -> None:
+    state["hoard"] = [payload]
+
+
+def look(state: dict[str, Any], payload: Any) -> tuple[int, list[int]]:
+    return os.getpid(), list(state["hoard"])
+
+
+def kill_once(state: dict[str, Any], payload: Path) -> list[int]:
+    """Kills its worker in the middle of the job, the first time."""
+    try:
+        payload.touch(exist_ok=False)
+    except FileExistsError:
+        return list(state["hoard"])
+    os.kill(os.getpid(), signal.SIGKILL)
+    return []
+
+
+def remember(job: Any, payload: Any) -> str:
+    return {hoard: "more", forget: "new"}.get(job, "")
+
+
+def test_a_killed_worker_is_started_again_with_what_it_had_and_its_job_is_done(tmp_path: Path) -> None:
+    said: list[str] = []
+    with Pool(2, set_up, [0], remember, said.append) as pool:
+        pool.map(hoard, [90, 91])  # forgotten by the next
+        pool.map(forget, [1, 2])
+        pool.map(hoard, [3, 4])
+        (first, _), (second, _) = pool.map(look, [None, None])
+        (tmp_path / "b").touch()  # the second worker lives
+        assert pool.map(kill_once, [tmp_path / "a", tmp_path / "b"]) == [[1, 3], [2, 4]]
+        assert pool.restarts == len(said) == 1 and "exit code -9" in said[0]
+        pids = [pid for pid, _ in pool.map(look, [None, None])]
+        os.kill(pids[1], signal.SIGKILL)  # while it has nothing to do
+        again = pool.map(look, [None, None])
+        assert [had for _, had in again] == [[1, 3], [2, 4]]
+        assert again[1][0] != pids[1] and first != second
+        assert pool.restarts == 2 and [job for job, _ in pool.lost] == [kill_once, look]
 
 
 def test_workers_have_one_blas_thread_and_the_caller_keeps_its_own(pool: Pool) -> None:
