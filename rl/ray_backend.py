@@ -6,6 +6,8 @@ from __future__ import annotations
 import importlib
 import logging
 import os
+import signal
+import threading
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -17,10 +19,10 @@ STORE_BYTES = 256 << 20  # of a Ray that is started here: an adapter and a few p
 NO_STATISTICS = "RAY_USAGE_STATS_ENABLED"  # "0": Ray sends nothing about its use anywhere
 
 
-def check_installed() -> None:
-    """Raises PlayersError where Ray is missing."""
+def check_installed() -> Any:
+    """Ray itself. Raises PlayersError where it is missing."""
     try:
-        importlib.import_module("ray")
+        return importlib.import_module("ray")
     except ImportError as error:
         raise PlayersError(
             "--runtime ray: ray is not installed; pip install 'errand[ray]', or pip install ray"
@@ -33,11 +35,12 @@ class RayBackend:
 
     def __init__(self, start: Start, size: int, address: str = "") -> None:
         os.environ.setdefault(NO_STATISTICS, "0")
-        self._ray = importlib.import_module("ray")
+        self._ray = check_installed()
         self._start = start
         how: dict[str, Any] = {"address": address} if address else {
             "address": "local", "num_cpus": size, "include_dashboard": False, "object_store_memory": STORE_BYTES,
         }  # fmt: skip
+        signals = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
         try:
             self._ray.init(**how, log_to_driver=False, logging_level=logging.ERROR)
         except (ConnectionError, RuntimeError, ValueError, OSError) as error:
@@ -47,6 +50,9 @@ class RayBackend:
                 + ("look with ray status, or leave out --ray-address" if address else "try --runtime process")
             ) from error
         _hush()
+        if threading.current_thread() is threading.main_thread():  # Ray takes signals that the command answers itself
+            for number, answer in signals.items():
+                signal.signal(number, answer)
         # an actor that is lost is replaced by the crew, which knows what it was at
         self._actor = self._ray.remote(num_cpus=1, max_restarts=0, max_task_retries=0)(Player)
 
