@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import scenarios
 from recorder import Episode, Turn
 from rl.run_folder import solved
-from scenarios import telling
 
 
 @dataclass(frozen=True)
@@ -70,13 +70,30 @@ def chosen_probability(turn: Turn) -> float | None:
     return float(probabilities[turn.legal.index(turn.proposed)])
 
 
+def situation(scenario: str, observation: str) -> str:
+    """Where the character stands, in the scenario's own words; the observation as it stands where there are none: of a
+    scenario that isn't here, or of a text of another version's form."""
+    try:
+        return scenarios.get(scenario).situation(observation)
+    except ValueError:
+        return observation
+
+
+def mission(scenario: str, observation: str) -> str:
+    """What the episode is about, in the scenario's own words; empty where there are none."""
+    try:
+        return scenarios.get(scenario).mission(observation)
+    except ValueError:
+        return ""
+
+
 def tell(scenario: str, turn: Turn) -> TurnInWords:
     """One turn as people read it."""
     chance = chosen_probability(turn)
     choices = f"of {len(turn.legal)} choices" if turn.legal else "in its own words"
     return TurnInWords(
         number=turn.turn + 1,
-        situation=telling.situation(scenario, turn.observation),
+        situation=situation(scenario, turn.observation),
         chose=turn.proposed,
         odds=choices if chance is None else f"{100 * chance:.0f} % {choices}",
         instead="" if turn.executed == turn.proposed else turn.executed,

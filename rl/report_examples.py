@@ -5,10 +5,9 @@ from __future__ import annotations
 from html import escape
 
 from recorder import Episode
-from rl.examples import RULES, Example, TurnInWords, choose, headline, tell
+from rl.examples import RULES, Example, TurnInWords, choose, headline, mission, tell
 from rl.run_folder import Run, solved
 from rl.stepping import Films
-from scenarios import telling
 
 
 def examples(run: Run) -> str:
@@ -29,8 +28,8 @@ def examples(run: Run) -> str:
 
 def _example(scenario: str, example: Example, films: Films) -> str:
     turns = example.before.turns or example.after.turns
-    mission = telling.mission(scenario, turns[0].observation) if turns else ""
-    about = f": {escape(mission)}" if mission else ""
+    what = mission(scenario, turns[0].observation) if turns else ""
+    about = f": {escape(what)}" if what else ""
     panels = "".join(_panel(when, scenario, episode, films)
                      for when, episode in (("Before", example.before), ("After", example.after)))
     title = f'<h3>Seed {example.seed}{about}</h3><p class="dim">{example.rule}</p>'

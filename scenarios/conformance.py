@@ -283,6 +283,9 @@ def texts(scenario: Scenario, options: Options, seeds: int) -> str:
                 raise Broken(f"seed {seed}: {text[:80]!r} reads back as {scenario.retell(text)[:80]!r}")
             if not all(isinstance(part, str) for part in scenario.credit_key(text)):
                 raise Broken(f"seed {seed}: credit_key must give words")
+            for told in (scenario.situation(text), scenario.mission(text)):
+                if not isinstance(told, str) or "\n" in told:
+                    raise Broken(f"seed {seed}: situation and mission must give one line of words, not {told!r}")
             longest = max(longest, len(text.split(" ")))
     return f"at most {longest} words an observation"
 

@@ -106,6 +106,15 @@ class Scenario(ABC):
         """The stage that an observation shows, from coarse to fine, for credit by stage. Without one, all are alike."""
         return ()
 
+    def situation(self, observation: str) -> str:
+        """Where the character stands in a turn, in plain words and one line, for reports that people read. Without
+        words of its own, the observation as it stands. May raise ValueError for a text of another version's form."""
+        return observation
+
+    def mission(self, observation: str) -> str:
+        """What the episode is about, in plain words and one line ("bring the lantern to Mara"); empty without any."""
+        return ""
+
     @abstractmethod
     def legal(self, state: Any) -> tuple[str, ...]:
         """The legal phrases; a function of the observation alone."""

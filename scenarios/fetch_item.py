@@ -34,6 +34,7 @@ from game.sim.people import FOREVER, look_around
 from game.sim.rng import below, chance, shuffled
 from game.sim.turn import play_turn
 from game.sim.world import Errand, Person, Rules, Runner, State, World
+from scenarios import telling
 from scenarios.contract import Option, Outcome, RewardTerm, Scenario, check_seed, hash_source
 from scenarios.village_map import load_village
 
@@ -145,6 +146,12 @@ class FetchItem(Scenario):
 
     def observation(self, state: World) -> str:
         return state.observe().text()
+
+    def situation(self, observation: str) -> str:
+        return telling.search(parse_observation(observation))
+
+    def mission(self, observation: str) -> str:
+        return telling.errand(parse_observation(observation))
 
     def legal(self, state: World) -> tuple[str, ...]:
         return state.legal()

@@ -111,6 +111,19 @@ class Sudoku(PlainScenario):
     def credit_key(self, observation: str) -> tuple[str, ...]:
         return (str(parse(observation).count(0)),)
 
+    def situation(self, observation: str) -> str:
+        cells = parse(observation)
+        told = f"{cells.count(0)} of {len(cells)} fields are empty"
+        if observation.startswith((FAILED, GONE)):
+            return f"{told}, and one holds a wrong digit"
+        allowed = rules.masks(cells)
+        sure = sum(allowed[cell].bit_count() == 1 for cell, digit in enumerate(cells) if not digit)
+        return f"{told}, {sure} of them allow one digit alone"
+
+    def mission(self, observation: str) -> str:
+        size = rules.size_of(parse(observation))
+        return f"fill the tablet of {size} by {size}"
+
     def legal(self, state: Tablet) -> tuple[str, ...]:
         if state.wrong:
             return ()

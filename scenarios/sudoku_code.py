@@ -31,7 +31,7 @@ import msgspec
 
 from scenarios import code_sandbox as sandbox
 from scenarios import sudoku_rules as rules
-from scenarios.contract import FreeText, Option, Outcome, RewardTerm, check_seed, hash_source
+from scenarios.contract import FreeText, Option, Outcome, RewardTerm, ScenarioError, check_seed, hash_source
 from scenarios.plain import PlainScenario
 from scenarios.sudoku import EMPTY
 from scenarios.sudoku_rules import Grid
@@ -161,6 +161,13 @@ class SudokuCode(PlainScenario):
     def observation(self, state: Trial) -> str:
         return f"size {state.size}" + (" done" if state.turn else "")
 
+    def situation(self, observation: str) -> str:
+        return "the program was tried" if _shown(observation)[1:] else "no program yet"
+
+    def mission(self, observation: str) -> str:
+        size = _shown(observation)[0]
+        return f"write a program that fills tablets of {size} by {size}"
+
     def legal(self, state: Trial) -> tuple[str, ...]:
         return ()  # free text
 
@@ -217,6 +224,14 @@ class SudokuCode(PlainScenario):
     def teacher(self, memory: Any, observation: str) -> tuple[str, Any]:
         """Puts what the fewest digits are left for, and guesses where there are several."""
         return LEARNER, memory
+
+
+def _shown(observation: str) -> list[str]:
+    """What an observation says: the size, and "done" once a program was tried. Raises ScenarioError for another."""
+    words = observation.split(" ")
+    if words[0] != "size" or len(words) not in (2, 3):
+        raise ScenarioError(f"sudoku_code: not an observation: {observation[:80]!r}")
+    return words[1:]
 
 
 def _rows(grid: Grid, size: int) -> list[list[int]]:

@@ -1,60 +1,61 @@
-"""Observations in plain words, for reports that people read. Whatever has no words of its own is shown as it stands."""
+"""The village's observations in plain words, for reports that people read: what its scenarios answer with."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
-from game.sim.observation import NOTHING, ROAD, UNKNOWN, ObservationError, parse_observation
-
-
-def situation(scenario: str, observation: str) -> str:
-    """Where the character stands in this turn: "at the inn, looking for the lantern". The text itself for a scenario
-    without words here, and for a text of a version that had another form."""
-    return _told(_SITUATIONS, scenario, observation) or observation
+from game.sim.observation import NOTHING, ROAD, UNKNOWN, Observation
+from game.sim.trading import Sight, way_to
 
 
-def mission(scenario: str, observation: str) -> str:
-    """What the episode is about: "bring the lantern to Mara"; empty for a scenario without words here."""
-    return _told(_MISSIONS, scenario, observation)
-
-
-def _told(table: dict[str, Callable[[str], str]], scenario: str, observation: str) -> str:
-    tell = table.get(scenario)
-    if tell is None:
-        return ""
-    try:
-        return tell(observation)
-    except ObservationError:
-        return ""
-
-
-def _errand(observation: str) -> str:
-    seen = parse_observation(observation)
+def errand(seen: Observation | Sight) -> str:
+    """What the episode is about: "bring the lantern to Mara"."""
     return f"bring the {seen.goal_item} to {seen.goal_person}"
 
 
-def _village(observation: str) -> str:
-    seen = parse_observation(observation)
-    where = "on the road" if seen.place == ROAD else f"at the {seen.place}"
-    item, asker = seen.goal_item, seen.goal_person
-    words = [where]
-    if seen.hold == item:
-        words.append(f"with the {item} for {asker}")
-        if seen.asker == UNKNOWN and asker not in (*seen.people, *seen.asked):
-            words.append(f"looking for {asker}")
+def search(seen: Observation) -> str:
+    """Where the errand-runner stands with its search: "at the inn, looking for the lantern"."""
+    if seen.hold == seen.goal_item:
+        return ", ".join([_place(seen), *_homewards(seen)])
+    words = [_place(seen)]
+    item = seen.goal_item
+    if seen.hold != NOTHING:
+        words.append(f"with the {seen.hold} in hand")
+    if seen.item == UNKNOWN:
+        words.append(f"looking for the {item}")
+    elif seen.item in (*seen.people, *seen.asked):
+        words.append(f"where {seen.item} has the {item}")
+    elif seen.item == seen.place:
+        words.append(f"where the {item} lies")
     else:
-        if seen.hold != NOTHING:
-            words.append(f"with the {seen.hold} in hand")
-        if seen.item == UNKNOWN:
-            words.append(f"looking for the {item}")
-        elif seen.item in (*seen.people, *seen.asked):
-            words.append(f"where {seen.item} has the {item}")
-        elif seen.item == seen.place:
-            words.append(f"where the {item} lies")
-        else:
-            words.append(f"thinking the {item} is at the {seen.item}")
+        words.append(f"thinking the {item} is at the {seen.item}")
     return ", ".join(words)
 
 
-_SITUATIONS: dict[str, Callable[[str], str]] = {"fetch_item": _village}
-_MISSIONS: dict[str, Callable[[str], str]] = {"fetch_item": _errand}
+def trade(seen: Sight) -> str:
+    """Where the errand-runner stands with its swaps: "at the dock, with the rope in hand, 2 swaps from the book, next
+    with Tom, last seen at the inn"."""
+    if seen.hold == seen.goal_item:
+        return ", ".join([_place(seen), *_homewards(seen)])
+    way = way_to(seen.goal_item, seen.hold, seen.offers)
+    words = [_place(seen), f"with the {seen.hold} in hand"]
+    if way is None:
+        deals = f"{len(seen.offers)} deal{'s' * (len(seen.offers) != 1)}" if seen.offers else "no deal"
+        words.append(f"knowing {deals}, and no way to the {seen.goal_item}" if seen.offers else f"knowing {deals}")
+        return ", ".join(words)
+    words.append(f"{len(way)} swap{'s' * (len(way) != 1)} from the {seen.goal_item}, next with {way[0]}")
+    place = next(offer.place for offer in seen.offers if offer.person == way[0])
+    if way[0] in (*seen.people, *seen.asked):
+        words.append("who is here")
+    elif place != UNKNOWN:
+        words.append(f"last seen at the {place}")
+    return ", ".join(words)
+
+
+def _place(seen: Observation | Sight) -> str:
+    return "on the road" if seen.place == ROAD else f"at the {seen.place}"
+
+
+def _homewards(seen: Observation | Sight) -> list[str]:
+    words = [f"with the {seen.goal_item} for {seen.goal_person}"]
+    if seen.asker == UNKNOWN and seen.goal_person not in (*seen.people, *seen.asked):
+        words.append(f"looking for {seen.goal_person}")
+    return words

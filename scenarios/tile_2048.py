@@ -95,6 +95,12 @@ class Tile2048(PlainScenario):
         look = looks(cells)
         return str(max(cells)), str((isqrt(abs(look)) if look > 0 else -isqrt(-look)) // 4)
 
+    def situation(self, observation: str) -> str:
+        return told(parse(observation)[1])
+
+    def mission(self, observation: str) -> str:
+        return f"bring a rune to {2 ** parse(observation)[0]}"
+
     def legal(self, state: Slab) -> tuple[str, ...]:
         return () if max(state.cells) >= state.target else legal_moves(state.cells)
 
@@ -108,8 +114,7 @@ class Tile2048(PlainScenario):
         state.paid = reached
         if on_tick is not None:
             on_tick(state)
-        text = f"the best rune is {2 ** max(state.cells)}, {state.cells.count(0)} fields are empty"
-        return Outcome("moved", text, 1, terms, self.ended(state))
+        return Outcome("moved", told(state.cells), 1, terms, self.ended(state))
 
     def ended(self, state: Slab) -> str | None:
         if max(state.cells) >= state.target:
@@ -176,6 +181,11 @@ def text_of(target: int, cells: Board) -> str:
     runes = [str(2**rank) if rank else "0" for rank in cells]
     rows = (" ".join(["row", *runes[at : at + SIDE]]) for at in range(0, SIDE * SIDE, SIDE))
     return f"target {2**target} {' '.join(rows)}"
+
+
+def told(cells: Board) -> str:
+    """A slab in plain words."""
+    return f"the best rune is {2 ** max(cells)}, {cells.count(0)} fields are empty"
 
 
 def parse(observation: str) -> tuple[int, Board]:

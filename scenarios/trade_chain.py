@@ -37,6 +37,7 @@ from game.sim.people import FOREVER
 from game.sim.rng import below, chance, shuffled
 from game.sim.trading import Deal, Market, Sight, Trade, parse_sight, play_trade, trade_actions, way_to
 from game.sim.world import Errand, Person, Rules, Runner, State, World
+from scenarios import telling
 from scenarios.contract import Option, Outcome, RewardTerm, Scenario, ScenarioError, check_seed, hash_source
 from scenarios.village_map import load_village
 
@@ -144,6 +145,12 @@ class TradeChain(Scenario):
 
     def retell(self, observation: str) -> str:
         return parse_sight(observation).text()
+
+    def situation(self, observation: str) -> str:
+        return telling.trade(parse_sight(observation))
+
+    def mission(self, observation: str) -> str:
+        return telling.errand(parse_sight(observation))
 
     def legal(self, state: Market) -> tuple[str, ...]:
         return tuple(action.phrase() for action in trade_actions(state.look()))

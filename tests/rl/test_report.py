@@ -11,15 +11,15 @@ from pathlib import Path
 import msgspec
 import pytest
 
+import scenarios
 from rl.charts import Band, Bars, Dots, Level, Line, chart, ticks
 from rl.curves import CurveError, curve_of_runs, played, validations
-from rl.examples import RULES, choose, tell
+from rl.examples import RULES, choose, mission, situation, tell
 from rl.files import CheckpointError, read_run, write_run
 from rl.report import main, write_report
 from rl.run_folder import read_run_folder, solved
 from rl.stepping import Films, film_of
 from rl.tree import Tree
-from scenarios import telling
 from tests.rl.making import FETCH, fake_run
 
 
@@ -150,19 +150,12 @@ def test_a_turn_in_words_says_what_was_chosen_and_how_likely_it_was(run: Path) -
         assert told.instead == ""
 
 
-def test_situations_are_readable() -> None:
-    state = FETCH.build(2_000_003)
-    text = FETCH.observation(state)
-    assert telling.mission("fetch_item", text) == "bring the rope to Tom"
-    assert telling.situation("fetch_item", text) == "at the bakery, looking for the rope"
-    held = text.replace("hold none item unknown", "hold rope item hand")
-    assert telling.situation("fetch_item", held) == "at the bakery, with the rope for Tom"
-
-
 def test_what_has_no_words_is_shown_as_it_stands() -> None:
-    assert telling.situation("some_other_game", "score 4 board 2 2") == "score 4 board 2 2"
-    assert telling.situation("fetch_item", "a text of an older version") == "a text of an older version"
-    assert telling.mission("some_other_game", "score 4") == ""
+    assert situation("some_other_game", "score 4 board 2 2") == "score 4 board 2 2"
+    assert mission("some_other_game", "score 4") == ""
+    for name in scenarios.names():
+        assert situation(name, "a text of an older version") == "a text of an older version"
+        assert mission(name, "a text of an older version") == ""
 
 
 def test_what_people_wrote_is_escaped(run: Path, tmp_path: Path) -> None:

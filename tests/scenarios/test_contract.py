@@ -114,6 +114,8 @@ def test_each_check_finds_what_it_is_for(name: str) -> None:
         ({"apply": _takes_all}, "exactly the legal", "is not legal, but apply calls it"),
         ({"apply": _pays_another_term}, "rewards in bounds", "'bonus', which is not in reward_terms"),
         ({"retell": lambda self, text: text + " more"}, "texts", "reads back as"),
+        ({"situation": lambda self, text: "in\nthe room"}, "texts", "must give one line of words"),
+        ({"mission": lambda self, text: None}, "texts", "must give one line of words"),
         ({"options": (Option("side", "up", ("left", "right"), "?"),)}, "facts", "not among its choices"),
         ({"reward_terms": (RewardTerm("lit", "?", 1.0, 0.0),)}, "facts", "no bounds"),
         ({"oracle": lambda self, state: 1 / 0}, "every seed solved", "raised ZeroDivisionError"),
