@@ -73,6 +73,11 @@ def _default_threads() -> int:
         if not text.isdecimal() or int(text) < 1:
             raise ValueError(f"environment variable {name} is {text!r}, must be a number of 1 or more")
         return int(text)
+    return cores()
+
+
+def cores() -> int:
+    """The processor cores that this process may use."""
     return len(os.sched_getaffinity(0)) if sys.platform.startswith("linux") else os.cpu_count() or 1
 
 

@@ -75,8 +75,22 @@ class Gradient:
     worst_ratio: float  # the largest |log π_θ − log π_behaviour|
     counts: Counts
     tokens: int
-    train_s: float
+    train_s: float  # the slowest share's, since they run side by side
     spread: Spread
+
+    def __add__(self, other: Gradient) -> Gradient:
+        """The sums over both shares' turns."""
+        arrays = self.arrays | {name: self.arrays[name] + value if name in self.arrays else value
+                                for name, value in other.arrays.items()}  # fmt: skip
+        counts = Counts(self.counts.episodes + other.counts.episodes, self.counts.rows + other.counts.rows)
+        return Gradient(
+            arrays, self.loss + other.loss, self.kl + other.kl, self.entropy + other.entropy,
+            self.clipped + other.clipped, max(self.worst_ratio, other.worst_ratio), counts, self.tokens + other.tokens,
+            max(self.train_s, other.train_s), self.spread + other.spread,
+        )  # fmt: skip
+
+
+NO_GRADIENT = Gradient({}, 0.0, 0.0, 0.0, 0.0, 0.0, Counts(0, 0), 0, 0.0, Spread())
 
 
 def set_up(settings: Settings, adapter: str) -> Worker:

@@ -23,13 +23,14 @@ from rl.health import SMALLER, collapse
 from rl.keeping import Keeper, RunState, Say, Show, adapter_arrays, start_brain
 from rl.learner import Gradient, Settings, Worker, give, gradient, probe, spread_now
 from rl.logbook import Logbook
-from rl.losses import LOSSES, Counts, Limits
+from rl.losses import LOSSES, Limits
 from rl.measuring import Measuring
 from rl.objective import Goal
 from rl.offline import OfflineError, Recorded, read_groups
 from rl.optim import Optimizer
 from rl.policies import ModelPolicy
 from rl.proof import prove
+from rl.ranks import Ranks
 from rl.rollout import Episode
 from rl.schedule import rate_at
 from rl.seeds import ladder_of
@@ -42,10 +43,15 @@ MEASURED = ("baseline", "baseline_greedy", "random", "teacher", "oracle")  # of 
 
 
 class Trainer:
-    """One run in one folder. `run()` trains to the end; a run that was stopped goes on from its last checkpoint."""
+    """One run in one folder. `run()` trains to the end; a run that was stopped goes on from its last checkpoint.
 
-    def __init__(self, out: Path, config: TrainConfig, say: Say, resume: bool, show: Show = lambda *_: None) -> None:
+    Each of several `ranks` that learn as one does all of this, in a folder of its own.
+    """
+
+    def __init__(self, out: Path, config: TrainConfig, say: Say, resume: bool, show: Show = lambda *_: None,
+                 ranks: Ranks | None = None) -> None:  # fmt: skip
         self.config = config
+        self.ranks = ranks or Ranks()
         self.say = say
         self.show = show
         self.watchers: list[Callable[[dict[str, Any]], None]] = []  # each is given every update's line
@@ -62,7 +68,7 @@ class Trainer:
                             config.credit == "branch", config.rows)  # fmt: skip
         self.recorded = self._read_logs(brain, settings, check=not resume)
         with ExitStack() as opened:
-            self.runtime = start_runtime(config, settings, brain, self.scenario, say)
+            self.runtime = start_runtime(config, settings, brain, self.scenario, say, self.ranks)
             opened.callback(self.runtime.close)
             self.pool = self.runtime.pool
             if not resume:
@@ -137,6 +143,7 @@ class Trainer:
         state.book.learn(played, ladder_of(self.scenario))
         rate = state.rate_scale * rate_at(number, config.updates, config.rate, config.warmup)
         gained = self._learn(number, credit, found, rate)
+        self.ranks.agree(f"adapter after update {number}", state.adapter)
         if number == 1 and gained is None:
             self.say(mis_scaled(episodes, self.scenario))
         state.update = number
@@ -227,30 +234,29 @@ class Trainer:
                                                 for k, v in proved[0].items()))  # fmt: skip
         norm = 0.0
         for again in range(config.passes):
-            parts = self.pool.map(gradient, [{"adapter": state.adapter}] * len(jobs) if again else jobs)
-            counts = Counts(sum(p.counts.episodes for p in parts), sum(p.counts.rows for p in parts))
-            if not counts.rows:
+            total = self.pool.total(gradient, [{"adapter": state.adapter}] * len(jobs) if again else jobs,
+                                    state.adapter)  # fmt: skip
+            if not total.counts.rows:
                 return None
-            denominator = LOSSES[config.loss].denominator(counts)
-            if self._spent(parts, again):
+            denominator = LOSSES[config.loss].denominator(total.counts)
+            if self._spent(total, again):
                 break
-            mean = {name: sum(p.arrays[name] for p in parts if name in p.arrays) / np.float32(denominator)
-                    for name in state.adapter}  # fmt: skip
+            mean = {name: total.arrays[name] / np.float32(denominator) for name in state.adapter}
             moved, norm = state.optimizer.step(state.adapter, mean, rate)
             if not math.isfinite(norm):
                 break
             state.adapter = moved
         probed = self.pool.map(probe, [state.adapter] * len(jobs))
         kl_after = sum(value for value, _ in probed) / max(1, sum(count for _, count in probed))
-        return learned(parts, denominator, norm, kl_after)
+        return learned(total, denominator, norm, kl_after)
 
     def _others_play(self) -> bool:
         """Whether other weights than those that the run started from recorded what is learned from."""
         return self.recorded is not None and self.recorded.weights != {self.start_hash}
 
-    def _spent(self, parts: Sequence[Gradient], again: int) -> bool:
+    def _spent(self, total: Gradient, again: int) -> bool:
         """Whether the weights of recorded turns are too uneven to step on. At the first pass that ends the training."""
-        share = sum((p.spread for p in parts), Spread()).by_turn
+        share = total.spread.by_turn
         if self.recorded is None or share is None or share >= self.config.ess_floor:
             return False
         if again == 0:

@@ -12,7 +12,6 @@ from rl.credit import Credit, groups_of
 from rl.health import repeat_share
 from rl.learner import Gradient
 from rl.rollout import Episode
-from rl.weights import Spread
 from scenarios.contract import Scenario
 
 LEARNED = ("kl", "kl_after", "entropy", "clip_fraction", "loss", "worst_log_ratio", "ess_turn", "ess_episode",
@@ -46,18 +45,15 @@ def update_line(number: int, attempt: int, total: int, episodes: Sequence[Episod
     return line | dict.fromkeys(LEARNED)
 
 
-def learned(parts: Sequence[Gradient], denominator: float, norm: float, kl_after: float) -> dict[str, Any]:
+def learned(found: Gradient, denominator: float, norm: float, kl_after: float) -> dict[str, Any]:
     """What was learned from, in the last pass over all shares; the slowest one's time, since they ran side by side."""
-    episodes = sum(p.counts.episodes for p in parts)
-    seconds = max(p.train_s for p in parts)
-    spread = sum((p.spread for p in parts), Spread())
+    episodes = found.counts.episodes
     return {
-        "gradient_norm": norm, "kl": sum(p.kl for p in parts) / episodes, "kl_after": kl_after,
-        "entropy": sum(p.entropy for p in parts) / episodes, "clip_fraction": sum(p.clipped for p in parts) / episodes,
-        "loss": sum(p.loss for p in parts) / denominator, "worst_log_ratio": max(p.worst_ratio for p in parts),
-        "ess_turn": spread.by_turn, "ess_episode": spread.by_episode,
-        "turns_per_s_train": sum(p.counts.rows for p in parts) / seconds,
-        "tokens_per_s_train": sum(p.tokens for p in parts) / seconds,
+        "gradient_norm": norm, "kl": found.kl / episodes, "kl_after": kl_after,
+        "entropy": found.entropy / episodes, "clip_fraction": found.clipped / episodes,
+        "loss": found.loss / denominator, "worst_log_ratio": found.worst_ratio,
+        "ess_turn": found.spread.by_turn, "ess_episode": found.spread.by_episode,
+        "turns_per_s_train": found.counts.rows / found.train_s, "tokens_per_s_train": found.tokens / found.train_s,
     }  # fmt: skip
 
 
