@@ -21,7 +21,8 @@ from rl.learner import hold, play_plans
 from rl.logbook import Author
 from rl.parcels import ParcelError, unpack_episodes
 from rl.players import Facts, Work
-from rl.pool import LocalPool, Pool, WorkerError
+from rl.pool import WorkerError
+from rl.ranks import RankPool
 from rl.rollout import FAILED, Episode, Plan
 from rl.runtime import Groups, Taken, Version, deal, groups_in
 from scenarios.contract import Scenario
@@ -52,7 +53,7 @@ class Group:
 class Actors:
     """Plays by `size` actors that a backend starts, learns by the workers of `pool`."""
 
-    def __init__(self, pool: Pool | LocalPool, backend: Backend, scenario: Scenario, brain: Brain, size: int,
+    def __init__(self, pool: RankPool, backend: Backend, scenario: Scenario, brain: Brain, size: int,
                  patience: float, lag: int, say: Say) -> None:  # fmt: skip
         self.pool = pool
         self.workers = size

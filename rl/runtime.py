@@ -17,7 +17,7 @@ import numpy as np
 from rl.evaluation import play_all
 from rl.learner import collect
 from rl.logbook import Author
-from rl.pool import LocalPool, Pool
+from rl.ranks import RankPool
 from rl.rollout import Episode, Plan
 
 Groups = Sequence[Sequence[Plan]]
@@ -45,7 +45,7 @@ class Taken:
 class Runtime(Protocol):
     """Who plays. The learning workers are `pool`'s."""
 
-    pool: Pool | LocalPool
+    pool: RankPool
 
     def play(self, plans: Sequence[Plan], job: dict[str, Any]) -> list[Episode]:
         """Plays `plans` with the adapter's tensors in `job["adapter"]` or the scripted policy in `job["policy"]`,
@@ -71,7 +71,7 @@ class Runtime(Protocol):
 class Workers:
     """The learning workers play themselves, and keep what they played."""
 
-    def __init__(self, pool: Pool | LocalPool) -> None:
+    def __init__(self, pool: RankPool) -> None:
         self.pool = pool
         self._waiting: list[tuple[Sequence[Plan], Version]] = []
         self._told = (0, 0)

@@ -26,8 +26,6 @@ def start_runtime(config: TrainConfig, settings: Settings, brain: Brain, scenari
     if config.runtime != "ray":
         return Workers(pool)
     try:
-        if ranks.size > 1:
-            raise PlayersError("--runtime ray: under mlx.launch every rank plays with workers of its own; leave it out")
         lora = brain.adapter or {}
         start = Start(config.scenario, config.model, lora["rank"], lora["scale"], config.tau, settings.branched)
         backend = RayBackend(start, config.actors, config.ray_address)

@@ -13,9 +13,10 @@ import json
 import os
 import sys
 import time
-from collections.abc import Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack, redirect_stderr
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import msgspec
 from msgspec.structs import replace
@@ -36,7 +37,9 @@ from rl.offline import OfflineError
 from rl.policies import PolicyNameError, check_model, find_adapter
 from rl.pool import WorkerError
 from rl.proof import ProofError
+from rl.ranks import RankError, Ranks, join, launched_rank
 from rl.ray_backend import check_installed as check_ray
+from rl.replica import Task, files_of, put
 from rl.report import write_report
 from rl.trackers import TRACKERS, TrackerError, Trackers, check_installed
 from scenarios.contract import Scenario, ScenarioError, check_seed, nearest
@@ -232,48 +235,86 @@ def run_to_resume(args: argparse.Namespace) -> Path:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    args = arguments().parse_args(argv)
-    console = Console(highlight=False, soft_wrap=True, stderr=args.json)
-    with sigterm_ends() as ending:
+    try:
+        first = launched_rank() == 0
+    except RankError as error:
+        return fail("rl.train", error)
+    ranks = Ranks()
+    with ExitStack() as ends:
+        if not first:  # what there is to say, the first rank says
+            ends.enter_context(redirect_stderr(ends.enter_context(open(os.devnull, "w", encoding="utf-8"))))
+        args = arguments().parse_args(argv)
+        console = Console(highlight=False, soft_wrap=True, stderr=args.json, quiet=not first)
+        # the launcher ends the others by SIGTERM where a rank has ended
+        ending = ends.enter_context(sigterm_ends())
         try:
-            return _run(args, console, ending)
+            ranks = join()
+            code = _run(args, console, ending, ranks)
+        except RankError as error:
+            code = fail("rl.train", error)
         except KeyboardInterrupt:
             console.print("stopped", markup=False)
-            return ending.code
+            code = ending.code
+    ranks.leave(code)
+    return code
 
 
-def _run(args: argparse.Namespace, console: Console, ending: Ending) -> int:
+def prepare(args: argparse.Namespace, say: Callable[[str], None], ranks: Ranks) -> Task | None:
+    """The run that the command line asks for, in its folder; None where it is finished already. Raises one of the typed
+    errors that become a line."""
+    if not args.resume:
+        config = config_from(args)
+        if args.workers is None:
+            config = replace(config, workers=ranks.workers(config.workers))
+        check_installed(args.log_to)
+        if config.runtime == "ray":
+            check_ray()
+            if ranks.size > 1:
+                raise CommandError("--runtime ray: under mlx.launch each rank plays with workers of its own; leave out "
+                                   "one of the two")  # fmt: skip
+        return Task(config, str(out_folder(args, config.scenario)))
+    from rl.keeping import resume_config
+
+    out = run_to_resume(args)
+    config = resume_config(out)
+    if (out / "summary.json").is_file():
+        told = "it was not evaluated" if config.no_eval else f"its report: {write_report(out)}"
+        say(f"{out} is already finished; {told}")
+        return None
+    return Task(config, str(out), files_of(out) if ranks.size > 1 else {})
+
+
+def _run(args: argparse.Namespace, console: Console, ending: Ending, ranks: Ranks) -> int:
     def say(line: str) -> None:
         console.print(line, markup=False)
 
-    trainer, out = None, None
+    trainer, out, held = None, None, ExitStack()
     try:
-        from rl.keeping import resume_config
         from rl.trainer import Trainer
 
-        if args.resume:
-            out = run_to_resume(args)
-            config = resume_config(out)
-            if (out / "summary.json").is_file():
-                told = "it was not evaluated" if config.no_eval else f"its report: {write_report(out)}"
-                say(f"{out} is already finished; {told}")
-                return 0
-        else:
-            config = config_from(args)
-            check_installed(args.log_to)
-            if config.runtime == "ray":
-                check_ray()
-            out = out_folder(args, config.scenario)
+        task = ranks.first(lambda: prepare(args, say, ranks), Task | None)
+        if task is None:
+            return 0
+        config, out = task.config, Path(task.out)
         title = f"{config.scenario} with {config.model}: {out}"
         with ExitStack() as ends, View(console, title, config.updates) as view:
-            trainer = Trainer(out, config, say, resume=bool(args.resume), show=view.show)
+            if ranks.rank > 0:
+                out = Path(held.enter_context(TemporaryDirectory(prefix=f"errand-rank{ranks.rank}-")))
+                put(task.files, out)
+            with ranks.together():
+                trainer = Trainer(out, config, say, bool(args.resume), view.show, ranks)
+                held.callback(trainer.close)
             view.lines += trainer.state.metrics
-            trackers = Trackers(args.log_to, out, config.run_id, msgspec.to_builtins(config), say)
-            ends.callback(trackers.close)
-            trainer.watchers += [view.watch, trackers.log]
+            if ranks.rank == 0:
+                trackers = Trackers(args.log_to, out, config.run_id, msgspec.to_builtins(config), say)
+                ends.callback(trackers.close)
+                trainer.watchers += [view.watch, trackers.log]
             start = f"the adapter {Path(config.adapter).name}" if config.adapter else "a fresh adapter"
-            say(f"{config.scenario} with {config.model}, starting from {start}; run folder {out}")
+            among = f", {ranks.size} ranks with {trainer.pool.workers} workers" if ranks.size > 1 else ""
+            say(f"{config.scenario} with {config.model}, starting from {start}{among}; run folder {out}")
             summary = trainer.run()
+        if ranks.rank > 0:
+            return 0
         report = "" if config.no_eval else f"; report: {write_report(out)}"
     except (ScenarioError, NpcError, RecorderError, CheckpointError, ConfigError, CommandError, PolicyNameError,
             OfflineError, TrackerError, PlayersError, OSError) as error:  # fmt: skip
@@ -290,12 +331,17 @@ def _run(args: argparse.Namespace, console: Console, ending: Ending) -> int:
         say(f"stopped after update {trainer.state.update}; what was learned is in {out}; go on with: "
             f"python -m rl.train --resume {out}")  # fmt: skip
         return ending.code
+    except RankError as error:
+        if trainer is None:
+            raise
+        say(f"stopped after update {trainer.state.update}: {error}; what was learned is in {out}; go on with: "
+            f"python -m rl.train --resume {out}")  # fmt: skip
+        return 1
     except (ProofError, WorkerError) as error:
         say(f"refusing to go on: {error}")
         return 1
     finally:
-        if trainer is not None:
-            trainer.close()
+        held.close()
     say(f"{summary['episodes']} training episodes in {summary['wall_s'] / 60:.1f} minutes{report}")
     if config.no_eval:
         say(f"how good it is: python -m rl.evaluate --scenario {config.scenario} --policy {out} --against {out}@start")
