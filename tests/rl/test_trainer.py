@@ -253,10 +253,10 @@ def test_sigterm_ends_it_with_what_was_learned(straight, tmp_path, monkeypatch, 
     before = signal.getsignal(signal.SIGTERM)
     gather = Gathering.gather
 
-    def interrupted(self, state, number):
+    def interrupted(self, state, number, *how):
         if number == 2:
             signal.raise_signal(signal.SIGTERM)
-        return gather(self, state, number)
+        return gather(self, state, number, *how)
 
     write_run(tmp_path, msgspec.to_builtins(small()))
     out = tmp_path / "run"
