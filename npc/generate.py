@@ -13,9 +13,12 @@ import numpy as np
 
 from npc import kernels
 from npc.errors import PolicyError
+from npc.foreign import Foreign
+from npc.foreign_text import Writer, text_logits
 from npc.forward import MASKED, PrefixKV, _after_heads, _embed, _layer, hidden_states
 from npc.mlx import mx
-from npc.weights import Weights, weights_of
+from npc.reading import reading_of
+from npc.weights import Weights
 
 Draw = Callable[[int, int], float]  # (row, step) -> a number in [0, 1)
 Going = Callable[[], bool]  # asked before each step: whether to go on
@@ -44,9 +47,9 @@ def generate(model: object, prefix: PrefixKV, prompts: Sequence[Sequence[int]], 
         raise PolicyError(f"tau {tau} must be above 0, top_p {top_p} in (0, 1], max_tokens {max_tokens} 1 or more")
     if not prompts or not all(len(prompt) for prompt in prompts):
         raise PolicyError("a prompt to go on from needs a token at least")
-    weights = weights_of(model)
-    reach = _Reach(weights, prefix, prompts)
-    states_B_D = reach.read_prompts(prompts)
+    reading = reading_of(model)
+    reach = Writer(reading, prefix) if isinstance(reading, Foreign) else _Reach(reading, prefix, prompts)
+    logits = reach.read_prompts(prompts)
     stops = set(stop_ids)
     rows = list(range(len(prompts)))
     ids: list[list[int]] = [[] for _ in rows]
@@ -55,7 +58,7 @@ def generate(model: object, prefix: PrefixKV, prompts: Sequence[Sequence[int]], 
     for step in range(max_tokens):
         if all(finished) or not going():
             break
-        logits_B_V = np.array((states_B_D @ weights.output.T).astype(mx.float32)).astype(np.float64)
+        logits_B_V = np.array(logits.astype(mx.float32)).astype(np.float64)
         for row in rows:
             if not finished[row]:
                 uniform = None if draw is None else draw(row, step)
@@ -64,7 +67,7 @@ def generate(model: object, prefix: PrefixKV, prompts: Sequence[Sequence[int]], 
                 logps[row].append(logp)
                 finished[row] = token in stops
         if step + 1 < max_tokens and not all(finished):
-            states_B_D = reach.read_next([said[-1] for said in ids])
+            logits = reach.read_next([said[-1] for said in ids])
     return [Completion(*row) for row in zip(ids, logps, finished, strict=True)]
 
 
@@ -76,7 +79,7 @@ def completion_logps(model: object, prefix: PrefixKV, prompts: Sequence[Sequence
 
     Differentiable; make `prefix` inside the loss. Only the tokens that are predicted get logits.
     """
-    weights = weights_of(model)
+    reading = reading_of(model)
     rows = [[*prompt, *completion[:-1]] for prompt, completion in zip(prompts, completions, strict=True)]
     width, longest = max(map(len, rows)), max(len(completion) for completion in completions)
     tokens_B_T = np.zeros((len(rows), width), dtype=np.int32)
@@ -88,10 +91,15 @@ def completion_logps(model: object, prefix: PrefixKV, prompts: Sequence[Sequence
         asked_B_C[row, : len(completion)] = np.arange(len(prompt) - 1, len(prompt) - 1 + len(completion))
         chosen_B_C[row, : len(completion)] = completion
         there_B_C[row, : len(completion)] = True
-    mask_B_T_T = _causal(np.array([len(ids) for ids in rows]), width)
-    positions_B_T = mx.array(np.tile(np.arange(width, dtype=np.int32), (len(rows), 1)))
-    states_B_C_D = hidden_states(weights, mx.array(tokens_B_T), positions_B_T, mask_B_T_T, prefix, mx.array(asked_B_C))
-    logits_B_C_V = (states_B_C_D @ weights.output.T).astype(mx.float32) / tau
+    if isinstance(reading, Foreign):
+        logits_B_C_V = text_logits(reading, rows, asked_B_C, prefix)
+    else:
+        mask_B_T_T = _causal(np.array([len(ids) for ids in rows]), width)
+        places_B_T = mx.array(np.tile(np.arange(width, dtype=np.int32), (len(rows), 1)))
+        asked = mx.array(asked_B_C)
+        states_B_C_D = hidden_states(reading, mx.array(tokens_B_T), places_B_T, mask_B_T_T, prefix, asked)
+        logits_B_C_V = states_B_C_D @ reading.output.T
+    logits_B_C_V = logits_B_C_V.astype(mx.float32) / tau
     logps_B_C_V = logits_B_C_V - mx.logsumexp(logits_B_C_V, axis=-1, keepdims=True)
     logps_B_C = mx.take_along_axis(logps_B_C_V, mx.array(chosen_B_C)[:, :, None], axis=-1).squeeze(-1)
     entropy_B_C = -(mx.exp(logps_B_C_V) * logps_B_C_V).sum(axis=-1)
@@ -111,7 +119,7 @@ class _Reach:
         self._seen_B_S = np.arange(self._width)[None] < self._lengths_B[:, None]
 
     def read_prompts(self, prompts: Sequence[Sequence[int]]) -> mx.array:
-        """Hidden states (B, D) at the prompts' last tokens."""
+        """Logits (B, V) after the prompts' last tokens."""
         weights, rows = self._weights, len(prompts)
         tokens_B_T = np.zeros((rows, self._width), dtype=np.int32)
         for row, prompt in enumerate(prompts):
@@ -126,7 +134,7 @@ class _Reach:
         return self._out(x[last])
 
     def read_next(self, tokens: Sequence[int]) -> mx.array:
-        """Hidden states (B, D) after one more token in each row."""
+        """Logits (B, V) after one more token in each row."""
         weights, rows = self._weights, len(tokens)
         self._seen_B_S = np.concatenate([self._seen_B_S, np.ones((rows, 1), dtype=bool)], axis=1)
         mask_B_1_S = mx.array(np.where(self._seen_B_S, 0.0, MASKED).astype(np.float32))[:, None]
@@ -153,7 +161,7 @@ class _Reach:
     def _out(self, x: mx.array) -> mx.array:
         states = kernels.rms_norm(x, self._weights.eps) * self._weights.norm
         mx.eval(states, self._cache)
-        return states
+        return states @ self._weights.output.T
 
 
 def _causal(lengths_B: np.ndarray, width: int) -> mx.array:

@@ -9,16 +9,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from npc.forward import PrefixKV, prefix_kv
+from npc.forward import PrefixKV
 from npc.mlx import flat, mx, tree_unflatten
 from npc.policy import ClosedPolicy, action_logps
+from npc.reading import Reading, prefix_of, reading_of
 from npc.tree import PackedBatch
-from npc.weights import Weights, weights_of
 
 # takes log-probabilities (B, A) of the legal actions, gives a scalar and a tuple of arrays to be kept
 Loss = Callable[[mx.array], tuple[mx.array, tuple[mx.array, ...]]]
 # takes weights and the prefix's keys and values, and gives the same
-Run = Callable[[Weights, PrefixKV], tuple[mx.array, tuple[mx.array, ...]]]
+Run = Callable[[Reading, PrefixKV], tuple[mx.array, tuple[mx.array, ...]]]
 
 
 def summed_gradient(
@@ -55,7 +55,8 @@ def gradient_of_runs(
         def traced(inputs: list[mx.array], run: Run = run) -> Any:
             set_to(inputs[: len(names)])
             parts = inputs[len(names) :]
-            return run(weights_of(model, present), list(zip(parts[::2], parts[1::2], strict=True)))
+            pairs = list(zip(parts[::2], parts[1::2], strict=True))
+            return run(reading_of(model, present), pairs or prefix)  # of some models nothing is kept but ids
 
         (value, kept), grads = mx.value_and_grad(traced)([*values, *seen])
         sums = [total + grad for total, grad in zip(sums, grads, strict=True)] if sums else grads
@@ -64,7 +65,7 @@ def gradient_of_runs(
 
     def prefix_parts(*inputs: mx.array) -> list[mx.array]:
         set_to(list(inputs))
-        return [part for pair in prefix_kv(weights_of(model, present), closed.prefix_ids) for part in pair]
+        return [part for pair in prefix_of(reading_of(model, present), closed.prefix_ids) for part in pair]
 
     if sums and seen:
         _, through = mx.vjp(prefix_parts, values, sums[len(names) :])

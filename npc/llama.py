@@ -46,20 +46,10 @@ class LlamaConfig:
 
     @classmethod
     def from_dict(cls, config: Mapping[str, Any], source: str = "config.json") -> LlamaConfig:
-        """Reads a config.json; refuses what the forward doesn't compute rather than computing it wrongly."""
-        model_type = config.get("model_type")
-        if model_type != "llama":
-            raise ModelError(f"{source}: model_type is {model_type!r}; only 'llama' models can act")
-        if config.get("hidden_act", "silu") != "silu":
-            raise ModelError(f"{source}: hidden_act is {config['hidden_act']!r}; only 'silu' is computed")
-        scaling = config.get("rope_scaling") or {}
-        if (scaling.get("rope_type") or scaling.get("type") or "default") != "default":
-            raise ModelError(f"{source}: rope_scaling {scaling} is not supported; choose a model without it")
-        if config.get("quantization") or config.get("quantization_config"):
-            raise ModelError(f"{source}: the weights are quantised; give a float model")
-        if set(config.get("layer_types") or ["full_attention"]) != {"full_attention"}:
-            raise ModelError(f"{source}: layer_types has sliding attention; only full attention is computed")
+        """Reads a config.json that :func:`computes` says yes to. Raises ModelError for a field that is missing or makes
+        no sense."""
         known = {name: config[name] for name in cls.__dataclass_fields__ if config.get(name) is not None}
+        known.setdefault("rope_theta", (config.get("rope_parameters") or {}).get("rope_theta", cls.rope_theta))
         missing = {
             "vocab_size",
             "hidden_size",
@@ -74,6 +64,19 @@ class LlamaConfig:
         if known["num_attention_heads"] % known["num_key_value_heads"]:
             raise ModelError(f"{source}: num_attention_heads is not a multiple of num_key_value_heads")
         return cls(**known)
+
+
+def computes(config: Mapping[str, Any]) -> bool:
+    """Whether these modules and their forward compute what a config.json describes: a Llama model in floats, with plain
+    rotary positions and full attention."""
+    if config.get("model_type") != "llama" or config.get("hidden_act", "silu") != "silu":
+        return False
+    for scaling in (config.get("rope_scaling") or {}, config.get("rope_parameters") or {}):
+        if (scaling.get("rope_type") or scaling.get("type") or "default") != "default":
+            return False
+    if config.get("quantization") or config.get("quantization_config"):
+        return False
+    return set(config.get("layer_types") or ["full_attention"]) == {"full_attention"}
 
 
 class Attention(nn.Module):

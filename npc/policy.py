@@ -17,15 +17,16 @@ import numpy as np
 
 from npc.decision import Decision
 from npc.errors import PolicyError
-from npc.forward import PrefixKV, hidden_states, prefix_kv
+from npc.foreign import Foreign, child_logits, packed_tokens, width_of
+from npc.forward import PrefixKV, hidden_states
 from npc.mlx import mx
 from npc.models import Brain
+from npc.reading import Reading, prefix_of, reading_of
+from npc.template import CUE
 from npc.tree import PackedBatch, PhraseTable, pack
-from npc.weights import Weights, weights_of
 
 __all__ = ["CUE", "ClosedPolicy", "Decision", "action_logps", "child_logps", "entropy", "kl", "turn_text"]
 
-CUE = " do"
 TRAINING_BYTES = 160 << 20  # what one keeps for its backward, counting each layer's widest result alone
 
 
@@ -38,19 +39,22 @@ def child_logps(model: Any, packed: PackedBatch, prefix: PrefixKV, tau: float = 
     """Log-probabilities (O, C) of each open node's children at temperature ``tau``; very negative where
     there is none.
     """
-    weights = weights_of(model)
-    states = hidden_states(
-        weights,
-        mx.array(packed.tokens_B_T),
-        mx.array(packed.positions_B_T),
-        mx.array(packed.mask_B_T_T),
-        prefix,
-        mx.array(packed.asked_B_Q),
-    )
-    open_O_D = states.reshape(-1, states.shape[-1])[mx.array(packed.open_at_O)]
-    rows_O_C_D = weights.output[mx.array(packed.child_token_O_C)]
-    logits_O_C = (rows_O_C_D @ open_O_D[:, :, None]).squeeze(-1).astype(mx.float32)
-    logits_O_C = logits_O_C / tau + mx.array(packed.child_mask_O_C)
+    reading = reading_of(model)
+    if isinstance(reading, Foreign):
+        logits_O_C = child_logits(reading, packed, prefix)
+    else:
+        states = hidden_states(
+            reading,
+            mx.array(packed.tokens_B_T),
+            mx.array(packed.positions_B_T),
+            mx.array(packed.mask_B_T_T),
+            prefix,
+            mx.array(packed.asked_B_Q),
+        )
+        open_O_D = states.reshape(-1, states.shape[-1])[mx.array(packed.open_at_O)]
+        rows_O_C_D = reading.output[mx.array(packed.child_token_O_C)]
+        logits_O_C = (rows_O_C_D @ open_O_D[:, :, None]).squeeze(-1)
+    logits_O_C = logits_O_C.astype(mx.float32) / tau + mx.array(packed.child_mask_O_C)
     return logits_O_C - mx.logsumexp(logits_O_C, axis=-1, keepdims=True)
 
 
@@ -58,9 +62,9 @@ def action_logps(model: Any, packed: PackedBatch, prefix: PrefixKV, tau: float =
     """Log-probabilities (B, A) of the whole legal actions at ``tau``, -inf where there is no action.
     Differentiable.
 
-    ``model`` is a model or its :class:`~npc.weights.Weights`; ``prefix`` is :func:`npc.forward.prefix_kv` of
-    the prefix. For training make both inside the loss, so that gradients flow through them; in a rollout they
-    are kept.
+    ``model`` is a model or what :func:`npc.reading.reading_of` reads of it; ``prefix`` is what
+    :func:`npc.reading.prefix_of` keeps of the prefix. For training make both inside the loss, so that gradients flow
+    through them; in a rollout they are kept.
     """
     legal = mx.array(packed.legal_B_A)
     if not packed.open_at_O.size:
@@ -98,15 +102,15 @@ class ClosedPolicy:
     def __init__(self, brain: Brain, prefix: str, max_rows: int = 256, max_bytes: int = 1 << 26) -> None:
         self.brain = brain
         self.prefix = prefix
-        self.prefix_ids = brain.tokenizer.encode(prefix)
-        self.table = PhraseTable(brain.tokenizer)
+        self.prefix_ids = brain.prefix_ids(prefix)
+        self.table = PhraseTable(brain.tokenizer, brain.form.lead)
         self._max_rows, self._max_bytes = max_rows, max_bytes
-        self._present: tuple[Weights, PrefixKV] | None = None
+        self._present: tuple[Reading, PrefixKV] | None = None
         self._version = -1
 
     def encode(self, observation: str) -> list[int]:
         """The prompt ids of an observation with its cue: stored with the turn and never rebuilt."""
-        return self.brain.tokenizer.encode(turn_text(observation))
+        return self.brain.prompt_ids(observation)
 
     def pack(self, prompts: Sequence[Sequence[int]], legal: Sequence[tuple[str, ...]]) -> PackedBatch:
         """Prompt ids and legal sets as one batch for :func:`action_logps`."""
@@ -121,13 +125,13 @@ class ClosedPolicy:
         index = [rows.setdefault(question, len(rows)) for question in asked]
         return self.pack([ids for ids, _ in rows], [said for _, said in rows]), mx.array(index, dtype=mx.int32)
 
-    def present(self) -> tuple[Weights, PrefixKV]:
+    def present(self) -> tuple[Reading, PrefixKV]:
         """The present weights and the prefix's keys and values, made anew after ``brain.bump()``."""
         if self._present is None or self._version != self.brain.version:
             self._present = None  # the older one's memory is free for the newer
-            weights = weights_of(self.brain.model)
-            self._present, self._version = (weights, prefix_kv(weights, self.prefix_ids)), self.brain.version
-            mx.eval(weights.arrays(), self._present[1])
+            reading = reading_of(self.brain.model)
+            self._present, self._version = (reading, prefix_of(reading, self.prefix_ids)), self.brain.version
+            mx.eval(reading.arrays(), list(self._present[1]))
         return self._present
 
     def prefix_kv(self) -> PrefixKV:
@@ -174,7 +178,7 @@ class ClosedPolicy:
             equal.setdefault((tuple(prompt), tuple(phrases)), []).append(row)
         questions = sorted(equal, key=lambda question: len(question[0]))
         decisions: dict[int, Decision] = {}
-        longest = max((len(prompt) for prompt, _ in questions), default=1)
+        longest = max((self.row_tokens(len(prompt), phrases) for prompt, phrases in questions), default=1)
         for chunk in even_chunks(len(questions), min(self._max_rows, self._fitting(longest, self._max_bytes))):
             asked = questions[chunk]
             packed = self.pack([prompt for prompt, _ in asked], [phrases for _, phrases in asked])
@@ -190,11 +194,21 @@ class ClosedPolicy:
 
     def training_rows(self, longest: int, most: int) -> int:
         """How many prompts of up to ``longest`` tokens one forward and backward can keep, ``most`` at most."""
-        return min(most, self._fitting(longest, TRAINING_BYTES // self.brain.config.num_hidden_layers))
+        return min(most, self._fitting(longest, TRAINING_BYTES // len(self.brain.model.layers)))
+
+    def row_tokens(self, prompt: int, legal: Sequence[str]) -> int:
+        """How many tokens a question with a prompt of so many asks a forward to keep. A Llama's tree adds next to
+        nothing."""
+        reading = self.present()[0]
+        if not isinstance(reading, Foreign) or not legal:
+            return prompt
+        return packed_tokens(reading, self.table.layout(tuple(legal)), prompt, len(self.prefix_ids))
 
     def _fitting(self, longest: int, max_bytes: int) -> int:
-        """How many prompts of ``longest`` tokens give a layer's widest result about ``max_bytes``; 1 or more."""
-        config = self.brain.config
+        """How many questions of ``longest`` tokens give a layer's widest result about ``max_bytes``; 1 or more."""
+        reading, config = self.present()[0], self.brain.config
+        if isinstance(reading, Foreign):
+            return max(1, max_bytes // (4 * width_of(reading) * max(1, longest)))
         return max(1, max_bytes // (4 * (config.hidden_size + 2 * config.intermediate_size) * max(1, longest)))
 
     def _child_logps(self, packed: PackedBatch, tau: float) -> np.ndarray:

@@ -10,12 +10,11 @@ import random
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from npc.adapters import KEYS, LoRALinear
-from npc.forward import prefix_kv
+from npc.adapters.layers import places, put
 from npc.generate import generate
-from npc.mlx import mx, tree_unflatten
+from npc.mlx import mx
 from npc.models import Brain
-from npc.weights import weights_of
+from npc.reading import prefix_of, reading_of
 
 LONGEST = 60  # characters of a line
 TOKENS = 24
@@ -41,7 +40,7 @@ class Speaker:
 
     def __init__(self, brain: Brain) -> None:
         self._brain = brain
-        self._ready: tuple | None = None
+        self._ready: tuple | None = None  # a Llama's joined weights are those of the base ever after
         tokenizer = brain.tokenizer
         texts = ((i, tokenizer.decode([i])) for i in range(tokenizer.vocab_size))
         self._stops = [i for i, text in texts if '"' in text or "\n" in text or i == tokenizer.eos_id]
@@ -50,12 +49,6 @@ class Speaker:
         """What is said in a `situation` ("Tom asks Mara for the rope"), or "" where nothing fit to show was said, or
         `going` put an end to it between two tokens."""
         tokenizer = self._brain.tokenizer
-        if self._ready is None:
-            with base_alone(self._brain):
-                weights = weights_of(self._brain.model)
-                self._ready = (weights, prefix_kv(weights, tokenizer.encode(EXAMPLES)))
-                mx.eval(weights.arrays(), self._ready[1])
-        weights, prefix = self._ready
         dice = random.Random(f"speech/{seed}")
         stopped = False
 
@@ -64,8 +57,14 @@ class Speaker:
             stopped = stopped or not going()
             return not stopped
 
-        (said,) = generate(weights, prefix, [tokenizer.encode(f'{situation}: "')], self._stops, TOKENS, TAU,
-                           lambda *_: dice.random(), 0.9, still)  # fmt: skip
+        with base_alone(self._brain):
+            if self._ready is None:
+                base = reading_of(self._brain.model)
+                self._ready = (base, prefix_of(base, tokenizer.encode(EXAMPLES)))
+                mx.eval(base.arrays(), list(self._ready[1]))
+            base, prefix = self._ready
+            (said,) = generate(base, prefix, [tokenizer.encode(f'{situation}: "')], self._stops, TOKENS, TAU,
+                               lambda *_: dice.random(), 0.9, still)  # fmt: skip
         return "" if stopped else trim(tokenizer.decode(said.ids))
 
 
@@ -85,14 +84,9 @@ def trim(text: str) -> str:
 @contextmanager
 def base_alone(brain: Brain) -> Iterator[None]:
     """The model as if it had no adapter, inside the block. Changes no weight and no version."""
-    wrapped = []
-    for layer in brain.model.layers if brain.adapter is not None else ():
-        found = [(key, layer[key.split(".")[0]][key.split(".")[1]]) for key in KEYS]
-        assert all(isinstance(module, LoRALinear) for _, module in found)
-        wrapped.append((layer, found))
-        layer.update_modules(tree_unflatten([(key, module.linear) for key, module in found]))
+    found = places(brain.model) if brain.adapter is not None else []
+    put([(place, place.linear) for place in found])
     try:
         yield
     finally:
-        for layer, found in wrapped:
-            layer.update_modules(tree_unflatten(found))
+        put([(place, place.module) for place in found])

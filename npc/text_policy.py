@@ -9,7 +9,7 @@ from npc.decision import Decision
 from npc.forward import PrefixKV
 from npc.generate import generate
 from npc.policy import ClosedPolicy
-from npc.weights import Weights
+from npc.reading import Reading
 
 ROWS = 16  # texts that are written side by side
 
@@ -35,7 +35,7 @@ class TextPolicy:
         return found
 
     def _share(self, observations: Sequence[str], max_tokens: int, tau: float, uniforms: Sequence[float] | None,
-               weights: Weights, prefix: PrefixKV) -> list[Decision]:  # fmt: skip
+               weights: Reading, prefix: PrefixKV) -> list[Decision]:  # fmt: skip
         tokenizer = self.closed.brain.tokenizer
         prompts = [self.closed.encode(text) for text in observations]
         draw = None if uniforms is None else lambda row, step: token_uniform(uniforms[row], step)

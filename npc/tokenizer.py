@@ -41,10 +41,16 @@ class TextTokenizer:
         self.eos_id: int = eos_id
         self.pad_id: int = eos_id if pad_id is None else pad_id
         self.vocab_size: int = tokenizer.get_vocab_size()
-        self.hash = _hash(tokenizer)
-        vocab = tokenizer.get_vocab(with_added_tokens=False)
-        # a byte without a token would be left out without a word
-        self.unspeakable = bytes(byte for byte in range(256) if _BYTE_LETTERS[byte] not in vocab)
+        state = json.loads(tokenizer.to_str())
+        self.hash = _hash(state)
+        # by bytes or by characters; what has no token would be left out, or unknown, without a word
+        vocab = tokenizer.get_vocab(with_added_tokens=False) if '"ByteLevel"' in json.dumps(state["decoder"]) else None
+        missing = (byte for byte in range(256) if vocab is not None and _BYTE_LETTERS[byte] not in vocab)
+        self.unspeakable = bytes(missing)
+        unknown = state["model"].get("unk_token")
+        self._unknown_id = None if unknown is None else tokenizer.token_to_id(unknown)
+        if state["model"].get("unk_id") is not None:
+            self._unknown_id = state["model"]["unk_id"]
 
     def encode(self, text: str) -> list[int]:
         """The ids of ``text`` alone: nothing is put before or after it.
@@ -54,7 +60,33 @@ class TextTokenizer:
         if self.unspeakable and text.encode().translate(None, self.unspeakable) != text.encode():
             letter = next(c for c in text if c.encode().translate(None, self.unspeakable) != c.encode())
             raise PolicyError(f"{letter!r} can't be written in this model's tokens; leave it out")
-        return self._tokenizer.encode(text, add_special_tokens=False).ids
+        ids = self._tokenizer.encode(text, add_special_tokens=False).ids
+        if self._unknown_id is not None and self._unknown_id in ids:
+            raise PolicyError(f"{text!r} holds something that this model has no token for")
+        return ids
+
+    def encode_marked(self, text: str) -> list[int]:
+        """As :meth:`encode`, with special tokens written in the text taken as such."""
+        self._tokenizer.encode_special_tokens = False
+        try:
+            return self._tokenizer.encode(text, add_special_tokens=False).ids
+        finally:
+            self._tokenizer.encode_special_tokens = True
+
+    def first_ids(self) -> tuple[int, ...]:
+        """The special tokens that the tokenizer itself would put before a text."""
+        text = "a"
+        bare, whole = self._tokenizer.encode(text, add_special_tokens=False).ids, self._tokenizer.encode(text).ids
+        before = next((at for at in range(len(whole)) if whole[at : at + len(bare)] == bare), 0)
+        return tuple(whole[:before])
+
+    def end_with(self, text: str) -> None:
+        """Takes the special token that ``text`` begins with for the end token; leaves it where that is none."""
+        added = {token.content: at for at, token in self._tokenizer.get_added_tokens_decoder().items() if token.special}
+        for content in sorted(added, key=len, reverse=True):
+            if text.lstrip().startswith(content):
+                self.eos, self.eos_id = content, added[content]
+                return
 
     def decode(self, ids: Sequence[int]) -> str:
         return self._tokenizer.decode(list(ids), skip_special_tokens=False)
@@ -66,7 +98,7 @@ class TextTokenizer:
             raise ModelError(f"tokenizer has no token {token!r}")
         return found
 
-    def save(self, folder: Path) -> None:
+    def save(self, folder: Path, chat_template: str = "") -> None:
         """Writes tokenizer.json and the tokenizer_config.json that transformers and mlx-lm read."""
         self._tokenizer.save(str(folder / "tokenizer.json"))
         config = {
@@ -76,11 +108,12 @@ class TextTokenizer:
             "clean_up_tokenization_spaces": False,
             "model_max_length": 1_000_000,
         }
+        if chat_template:
+            config["chat_template"] = chat_template
         (folder / "tokenizer_config.json").write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
 
 
-def _hash(tokenizer: Tokenizer) -> str:
-    state = json.loads(tokenizer.to_str())
+def _hash(state: dict) -> str:
     merges = [pair.split(" ") if isinstance(pair, str) else pair for pair in state["model"].get("merges", [])]
     added = [(token["id"], token["content"]) for token in state["added_tokens"]]
     parts = [state["model"]["vocab"], merges, added, state["pre_tokenizer"], state["normalizer"]]
@@ -101,10 +134,19 @@ def load_tokenizer(folder: Path) -> TextTokenizer:
         config = json.loads(config_path.read_text(encoding="utf-8")) if config_path.is_file() else {}
     except ValueError as error:
         raise ModelError(f"{config_path}: not JSON ({error})") from error
-    return TextTokenizer(tokenizer, _token_text(config.get("eos_token")) or EOS, _token_text(config.get("pad_token")))
+    eos = special_text(config.get("eos_token")) or _end_by_config(folder, tokenizer) or EOS
+    return TextTokenizer(tokenizer, eos, special_text(config.get("pad_token")))
 
 
-def _token_text(token: object) -> str | None:
+def _end_by_config(folder: Path, tokenizer: Tokenizer) -> str | None:
+    """The end token as config.json has it, by its id."""
+    config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    ends = config.get("eos_token_id")
+    first = ends[0] if isinstance(ends, list) and ends else ends
+    return tokenizer.id_to_token(first) if isinstance(first, int) else None
+
+
+def special_text(token: object) -> str | None:
     """A token in tokenizer_config.json is a string or an object with its string under "content"."""
     if isinstance(token, dict):
         token = token.get("content")

@@ -56,6 +56,10 @@ def build_layout(phrases: tuple[str, ...], ids_A: list[list[int]]) -> Layout:
     if len(set(phrases)) != len(phrases):
         twice = next(phrase for phrase in phrases if phrases.count(phrase) > 1)
         raise PolicyError(f"legal phrase {twice!r} is listed twice")
+    if len(set(map(tuple, ids_A))) != len(ids_A):
+        same = next((a, b) for b in range(len(ids_A)) for a in range(b) if ids_A[a] == ids_A[b])
+        one, other = phrases[same[0]], phrases[same[1]]
+        raise PolicyError(f"{one!r} and {other!r} have the same ids by this model's tokenizer: it can't tell which")
     root = _Node()
     for ids in ids_A:
         node = root
@@ -121,12 +125,16 @@ def _mark_needed(node: _Node) -> bool:
 class PhraseTable:
     """Phrases to token ids and legal sets to layouts, each made once and kept.
 
-    A phrase is tokenised alone, with one space before it, and closed by the end token: so a phrase may be the
-    beginning of another, and no token reaches across the border between prompt and phrase.
+    A phrase is tokenised alone, behind its ``lead`` (a space, or nothing where an answer of a chat begins), and closed
+    by the end token: so a phrase may be the beginning of another, and no token reaches across the border between prompt
+    and phrase.
     """
 
-    def __init__(self, tokenizer: TextTokenizer, keep: int = 50_000, keep_layouts: int = 2048) -> None:
+    def __init__(
+        self, tokenizer: TextTokenizer, lead: str = " ", keep: int = 50_000, keep_layouts: int = 2048
+    ) -> None:
         self._tokenizer = tokenizer
+        self._lead = lead
         self._keep = keep
         self._keep_layouts = keep_layouts  # a layout is some kilobytes, and a long training meets ever new legal sets
         self._ids: dict[str, list[int]] = {}
@@ -135,7 +143,11 @@ class PhraseTable:
     def ids(self, phrase: str) -> list[int]:
         found = self._ids.get(phrase)
         if found is None:
-            found = [*self._tokenizer.encode(f" {phrase}"), self._tokenizer.eos_id]
+            said = self._tokenizer.encode(f"{self._lead}{phrase}")
+            back = self._tokenizer.decode(said)
+            if back.strip() != phrase.strip() or self._tokenizer.eos_id in said:
+                raise PolicyError(f"this model's tokenizer turns the phrase {phrase!r} into {back!r}: it can't say it")
+            found = [*said, self._tokenizer.eos_id]
             _put(self._ids, phrase, found, self._keep)
         return found
 

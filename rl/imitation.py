@@ -16,7 +16,7 @@ from npc.gradient import Run, gradient_of_runs
 from npc.mlx import mx
 from npc.models import Brain
 from npc.policy import action_logps, even_chunks
-from npc.weights import Weights
+from npc.reading import Reading
 from rl.demonstrations import Example
 from rl.optim import Optimizer
 from rl.policies import ModelPolicy
@@ -63,7 +63,7 @@ def imitation_run(policy: ModelPolicy, shown: Demonstrations, rows: Sequence[int
         prompts, texts = [shown.prompts[i] for i in rows], [shown.texts[i] for i in rows]
         lengths_N = mx.array([float(len(text)) for text in texts])
 
-        def run_text(weights: Weights, prefix: PrefixKV) -> tuple[mx.array, tuple[mx.array, ...]]:
+        def run_text(weights: Reading, prefix: PrefixKV) -> tuple[mx.array, tuple[mx.array, ...]]:
             logps_N_C, _, _ = completion_logps(weights, prefix, prompts, texts)
             return -(logps_N_C.sum(axis=1) / lengths_N).sum(), ()
 
@@ -73,7 +73,7 @@ def imitation_run(policy: ModelPolicy, shown: Demonstrations, rows: Sequence[int
     for row, i in enumerate(rows):
         targets_N_A[row, : len(shown.targets[i])] = shown.targets[i]
 
-    def run(weights: Weights, prefix: PrefixKV) -> tuple[mx.array, tuple[mx.array, ...]]:
+    def run(weights: Reading, prefix: PrefixKV) -> tuple[mx.array, tuple[mx.array, ...]]:
         logps_N_A = action_logps(weights, packed, prefix)
         finite = mx.where(mx.array(packed.legal_B_A), logps_N_A, 0.0)
         return -(mx.array(targets_N_A) * finite).sum(), ()
@@ -143,7 +143,10 @@ def agreement(policy: ModelPolicy, shown: Demonstrations) -> float:
 
 def _chunks(policy: ModelPolicy, shown: Demonstrations, rows: Sequence[int]) -> list[slice]:
     """Rows cut into what one forward and backward takes."""
-    longest = max(len(shown.prompts[i]) + len(shown.texts[i]) for i in rows)
+    if shown.texts[rows[0]]:
+        longest = max(len(shown.prompts[i]) + len(shown.texts[i]) for i in rows)
+    else:
+        longest = max(policy.closed.row_tokens(len(shown.prompts[i]), shown.legal[i]) for i in rows)
     most = max(1, min(MOST_ROWS, TOKENS_KEPT // longest)) if shown.texts[rows[0]] else MOST_ROWS
     return even_chunks(len(rows), policy.closed.training_rows(longest, most))
 

@@ -20,8 +20,8 @@ from npc.gradient import Run, gradient_of_runs
 from npc.mlx import mx
 from npc.models import load
 from npc.policy import action_logps, kl
+from npc.reading import Reading
 from npc.tree import PackedBatch
-from npc.weights import Weights
 from recorder.records import Turn
 from rl.branching import play_branched
 from rl.credit import Credited
@@ -149,7 +149,7 @@ def keep(worker: Worker, credit: Sequence[Credited | None]) -> None:
     """Keeps what is learned from the worker's episodes for `gradient`, with the reference's log-probabilities."""
     settings = worker.settings
     turns = [turn for episode in worker.episodes for turn in episode.turns]
-    longest = max((len(turn.prompt_ids) for turn in turns), default=1)
+    longest = max((worker.policy.closed.row_tokens(len(turn.prompt_ids), turn.legal) for turn in turns), default=1)
     rows = worker.policy.closed.training_rows(longest, settings.rows)
     if worker.policy.free_text is not None:
         rows = text_rows(turns, rows)
@@ -230,7 +230,7 @@ def _gradient(
             return text_run(part, batch, settings.goal, settings.tau)
         packed, row_N = _packed(policy, part)
 
-        def run(weights: Weights, prefix: PrefixKV) -> tuple[mx.array, tuple[mx.array, ...]]:
+        def run(weights: Reading, prefix: PrefixKV) -> tuple[mx.array, tuple[mx.array, ...]]:
             logps = action_logps(weights, packed, prefix, settings.tau)[row_N]
             parts = closed_objective(logps, batch, settings.goal)
             return parts.loss, (parts.kl, parts.entropy, parts.clipped, logps)

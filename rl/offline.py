@@ -15,7 +15,6 @@ from msgspec.structs import replace
 
 import recorder
 from npc.models import Brain
-from npc.policy import turn_text
 from recorder import EpisodeBegin, Reader, prefix_hash
 from recorder.records import Turn
 from rl.rollout import Episode, Plan
@@ -41,7 +40,7 @@ def read_groups(paths: Sequence[str | Path], scenario: Scenario, brain: Brain, t
     """All groups of two or more whole episodes in the logs. Raises OfflineError or RecorderError."""
     groups: dict[str, list[Episode]] = {}
     weights: set[str] = set()
-    prefix_ids = brain.tokenizer.encode(scenario.prefix)
+    prefix_ids = brain.prefix_ids(scenario.prefix)
     ours = prefix_hash(scenario.prefix, prefix_ids)
     total = 0
     for path in paths:
@@ -103,7 +102,7 @@ def _check(begin: EpisodeBegin, scenario: Scenario, brain: Brain, prefix: str, p
 def _ready(turn: Turn, brain: Brain, tau: float, path: str, begin: EpisodeBegin) -> Turn:
     """A turn with prompt ids: the recorded ones where there are any. What a rule or a person played has none yet."""
     if not turn.prompt_ids:
-        return replace(turn, prompt_ids=list(brain.tokenizer.encode(turn_text(turn.observation))))
+        return replace(turn, prompt_ids=brain.prompt_ids(turn.observation))
     if turn.logps and not turn.greedy and turn.tau != tau:
         raise OfflineError(
             f"{path}: episode {begin.episode}: turn {turn.turn} was sampled at tau {turn.tau:g}; learn from it with "

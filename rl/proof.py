@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from npc.adapters import get_adapter, set_adapter
-from npc.mlx import flat, mx
+from npc.mlx import mx
 from npc.models import base_weights, hash_arrays
 from rl.learner import Worker, gradient, keep, turn_gradient
 from rl.optim import Optimizer
@@ -42,7 +42,7 @@ def prove(worker: Worker, job: dict[str, Any]) -> dict[str, float | str]:
 
     # 1. what is recomputed is what was sampled, at τ and at the real batch shape, so the ratio is 1
     now = gradient(worker, {"adapter": adapter})
-    tolerance = TOLERANCE[flat(brain.model.parameters())["model.embed_tokens.weight"].dtype]
+    tolerance = TOLERANCE[brain.precision]
     found["worst_log_ratio"] = now.worst_ratio
     # what other weights recorded has other probabilities now, and that is what the ratio is for
     if not job.get("others_play") and not now.worst_ratio <= tolerance:

@@ -15,7 +15,7 @@ from npc.forward import PrefixKV
 from npc.generate import completion_logps
 from npc.gradient import Run
 from npc.mlx import mx
-from npc.weights import Weights
+from npc.reading import Reading
 from recorder.records import Turn
 from rl.kl import k2, k3
 from rl.losses import Rows
@@ -75,7 +75,7 @@ def text_logps(policy: ModelPolicy, turns: Sequence[Turn], tau: float) -> np.nda
 def text_run(turns: Sequence[Turn], batch: TextBatch, goal: Goal, tau: float) -> Run:
     """The objective of a batch; keeps (KL by k3, entropy, clipped, log-probabilities (N,))."""
 
-    def run(weights: Weights, prefix: PrefixKV) -> tuple[mx.array, tuple[mx.array, ...]]:
+    def run(weights: Reading, prefix: PrefixKV) -> tuple[mx.array, tuple[mx.array, ...]]:
         logps_M_C, entropy_M_C, _ = _scored(weights, prefix, turns, tau)
         logp_N, entropy_N = (value.reshape(-1)[batch.at_N] for value in (logps_M_C, entropy_M_C))
         behaviour_N = mx.where(batch.imitated_N > 0, mx.stop_gradient(logp_N), batch.behaviour_logp_N)
@@ -94,5 +94,5 @@ def text_rows(turns: Sequence[Turn], most: int) -> int:
     return max(1, min(most, TOKENS_KEPT // longest))
 
 
-def _scored(weights: Weights, prefix: PrefixKV, turns: Sequence[Turn], tau: float) -> tuple:
+def _scored(weights: Reading, prefix: PrefixKV, turns: Sequence[Turn], tau: float) -> tuple:
     return completion_logps(weights, prefix, [t.prompt_ids for t in turns], [t.sampled_ids for t in turns], tau)

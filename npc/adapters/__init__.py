@@ -16,37 +16,13 @@ from typing import Any
 
 import numpy as np
 
+from npc.adapters.layers import LoRALinear, keys_of, places, put, shape_of
 from npc.errors import AdapterError
-from npc.mlx import flat, mx, nn, tree_unflatten
+from npc.mlx import flat, mx, tree_unflatten
 from npc.models import Brain, check_names_and_shapes, hash_arrays, read_safetensors
+from npc.template import PLAIN
 
-KEYS = (
-    "self_attn.q_proj",
-    "self_attn.k_proj",
-    "self_attn.v_proj",
-    "self_attn.o_proj",
-    "mlp.gate_proj",
-    "mlp.up_proj",
-    "mlp.down_proj",
-)
 WEIGHTS_FILE, CONFIG_FILE, PROVENANCE_FILE = "adapters.safetensors", "adapter_config.json", "provenance.json"
-
-
-class LoRALinear(nn.Module):
-    """``linear(x) + scale * (x @ lora_a) @ lora_b``; no dropout, so that a rollout and its loss compute
-    the same.
-    """
-
-    def __init__(self, linear: nn.Module, rank: int, scale: float) -> None:
-        super().__init__()
-        outputs, inputs = linear.weight.shape
-        self.linear = linear
-        self.scale = scale
-        self.lora_a = mx.zeros((inputs, rank))
-        self.lora_b = mx.zeros((rank, outputs))
-
-    def __call__(self, x: mx.array) -> mx.array:
-        return self.linear(x) + (self.scale * ((x @ self.lora_a) @ self.lora_b)).astype(x.dtype)
 
 
 def attach(brain: Brain, rank: int = 16, scale: float = 2.0, seed: int = 0) -> None:
@@ -60,9 +36,7 @@ def attach(brain: Brain, rank: int = 16, scale: float = 2.0, seed: int = 0) -> N
     if not (math.isfinite(scale) and scale > 0):
         raise AdapterError(f"adapter scale must be above 0, not {scale}")
     detach(brain)
-    for layer in brain.model.layers:
-        wrapped = [(key, LoRALinear(_module(layer, key), rank, scale)) for key in KEYS]
-        layer.update_modules(tree_unflatten(wrapped))
+    put([(place, LoRALinear(place.module, rank, scale)) for place in places(brain.model)])
     brain.model.freeze()
     brain.model.unfreeze(keys=["lora_a", "lora_b"], strict=False)
     brain.adapter = {"rank": rank, "scale": scale}
@@ -81,8 +55,7 @@ def detach(brain: Brain) -> None:
     """Takes the adapter off, if there is one, and unfreezes the base."""
     if brain.adapter is None:
         return
-    for layer in brain.model.layers:
-        layer.update_modules(tree_unflatten([(key, _module(layer, key).linear) for key in KEYS]))
+    put([(place, place.linear) for place in places(brain.model)])
     brain.model.unfreeze()
     brain.adapter = None
     brain.bump()
@@ -144,7 +117,7 @@ def save_adapter(
             "rank": brain.adapter["rank"],
             "scale": brain.adapter["scale"],
             "dropout": 0.0,
-            "keys": list(KEYS),
+            "keys": keys_of(places(brain.model)),
         },
     }
     _write_json(folder / CONFIG_FILE, config)
@@ -152,6 +125,7 @@ def save_adapter(
         "model": brain.name,
         "base_hash": brain.base_hash,
         "tokenizer_hash": brain.tokenizer_hash,
+        "prompt": brain.form.name,
         "weights_hash": weights_hash(brain),
     }
     _write_json(folder / PROVENANCE_FILE, dict(provenance or {}) | origin)
@@ -175,6 +149,12 @@ def load_adapter(brain: Brain, folder: str | Path) -> dict[str, Any]:
                 f"{folder / PROVENANCE_FILE}: {name} is {provenance.get(name)!r}, "
                 f"the model {brain.name!r} has {ours!r}; use the model that this adapter was made for"
             )
+    prompt = provenance.get("prompt", PLAIN.name)
+    if prompt != brain.form.name:
+        raise AdapterError(
+            f"{folder / PROVENANCE_FILE}: it learned from prompts of the form {prompt!r}, the model {brain.name!r} "
+            f"reads {brain.form.name!r} here; name the model as it was named in the training"
+        )
     path = folder / WEIGHTS_FILE
     stored = read_safetensors(path, AdapterError)
     tensors = {name: value.astype(mx.float32) for name, value in stored.items()}
@@ -189,21 +169,13 @@ def load_adapter(brain: Brain, folder: str | Path) -> dict[str, Any]:
     return provenance
 
 
-def _module(layer: nn.Module, key: str) -> nn.Module:
-    part, name = key.split(".")
-    return layer[part][name]
-
-
 def _wanted(brain: Brain, rank: int) -> dict[str, mx.array]:
     """Names and shapes of an adapter of ``rank`` on this model."""
     wanted = {}
-    for place, layer in enumerate(brain.model.layers):
-        for key in KEYS:
-            module = _module(layer, key)
-            linear = module.linear if isinstance(module, LoRALinear) else module
-            outputs, inputs = linear.weight.shape
-            wanted[f"model.layers.{place}.{key}.lora_a"] = mx.zeros((inputs, rank))
-            wanted[f"model.layers.{place}.{key}.lora_b"] = mx.zeros((rank, outputs))
+    for place in places(brain.model):
+        outputs, inputs = shape_of(place.linear)
+        wanted[f"{place.name}.lora_a"] = mx.zeros((inputs, rank))
+        wanted[f"{place.name}.lora_b"] = mx.zeros((rank, outputs))
     return wanted
 
 

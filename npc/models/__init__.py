@@ -1,4 +1,8 @@
-"""Models by name (:mod:`npc.catalog`), or any local folder with a Llama model in safetensors."""
+"""Models by name (:mod:`npc.catalog`), and any folder or hub id that mlx-lm loads.
+
+Llama models in floats are read into our own modules, whose forward takes a whole tree of continuations at once; all
+others are mlx-lm's own models (:mod:`npc.models.foreign`, :mod:`npc.foreign`).
+"""
 
 from __future__ import annotations
 
@@ -13,8 +17,11 @@ import numpy as np
 
 from npc import catalog
 from npc.errors import ModelError
-from npc.llama import Llama, LlamaConfig
+from npc.hub import is_hub_id
+from npc.llama import Llama, LlamaConfig, computes
 from npc.mlx import ON_CPU, flat, mx, nn, tree_unflatten
+from npc.models.foreign import check_causal, load_by_mlx_lm
+from npc.template import PLAIN, PromptForm, form_of
 from npc.tokenizer import TextTokenizer, load_tokenizer
 
 
@@ -24,7 +31,7 @@ class Brain:
 
     ``base_hash`` is of the base weights as they were loaded, ``tokenizer_hash`` of the tokenizer. ``version``
     counts the changes of weights: what was computed from older weights (a prefix cache) is stale when it has
-    moved.
+    moved. ``form`` is how it reads its prompt, ``source`` the config.json it was loaded with.
     """
 
     model: nn.Module
@@ -34,15 +41,31 @@ class Brain:
     why: str = ""
     adapter: dict[str, Any] | None = None
     version: int = 0
-    caches: dict[str, Any] = field(default_factory=dict)
+    form: PromptForm = PLAIN
+    source: dict[str, Any] = field(default_factory=dict)
 
     @property
     def tokenizer_hash(self) -> str:
         return self.tokenizer.hash
 
     @property
-    def config(self) -> LlamaConfig:
+    def config(self) -> Any:
+        """The shape of the model: a LlamaConfig, or what mlx-lm has for it."""
         return self.model.args
+
+    @property
+    def precision(self) -> mx.Dtype:
+        """The coarsest float type among the base weights; of quantised ones, that of their scales."""
+        kinds = {value.dtype for value in base_weights(self).values()}
+        return next((kind for kind in (mx.bfloat16, mx.float16) if kind in kinds), mx.float32)
+
+    def prefix_ids(self, prefix: str) -> list[int]:
+        """The ids of a static prefix, as this model reads it."""
+        return [*self.form.head_ids, *self.tokenizer.encode(prefix)]
+
+    def prompt_ids(self, observation: str) -> list[int]:
+        """The ids of a turn's prompt, behind the prefix."""
+        return [*self.tokenizer.encode(f" {observation}{self.form.cue}"), *self.form.tail_ids]
 
     def bump(self) -> None:
         """Says that weights have changed; call it after every optimizer step."""
@@ -73,15 +96,16 @@ def create(config: LlamaConfig, tokenizer: TextTokenizer, seed: int, name: str =
 
 
 def load(name_or_path: str | Path = "auto") -> Brain:
-    """Loads ``auto``, a model of :mod:`npc.catalog`, or a local folder with config.json, \\*.safetensors and
-    tokenizer.json.
+    """Loads ``auto``, a model of :mod:`npc.catalog`, a local folder with config.json, \\*.safetensors and
+    tokenizer.json, or an id of the hub (``org/name``).
 
     On a CPU the weights are held as float32, elsewhere in the model's own precision. Raises
     :class:`~npc.errors.ModelError` with one line that names the file.
     """
     name, why = catalog.resolve(str(name_or_path))
     folder = catalog.need(name)
-    brain = load_folder(folder, name if name in catalog.NAMES else Path(name).name)
+    named = name in catalog.NAMES
+    brain = load_folder(folder, name if named or is_hub_id(name) else Path(name).name, PLAIN if named else None)
     if name in catalog.WHEELS:
         source = json.loads((folder / catalog.SOURCE_FILE).read_text(encoding="utf-8"))
         if (brain.base_hash, brain.tokenizer_hash) != (source["base_hash"], source["tokenizer_hash"]):
@@ -90,8 +114,10 @@ def load(name_or_path: str | Path = "auto") -> Brain:
     return brain
 
 
-def load_folder(folder: Path, name: str) -> Brain:
-    """Loads a model folder under ``name``; every tensor must match the architecture by name and shape."""
+def load_folder(folder: Path, name: str, form: PromptForm | None = None) -> Brain:
+    """Loads a model folder under ``name``; every tensor must match the architecture by name and shape. Its prompts have
+    the form given, or that of its chat template.
+    """
     path = folder / "config.json"
     if not path.is_file():
         raise ModelError(f"{path}: missing; a model folder needs config.json, model.safetensors and tokenizer.json")
@@ -99,12 +125,20 @@ def load_folder(folder: Path, name: str) -> Brain:
         raw = json.loads(path.read_text(encoding="utf-8"))
     except ValueError as error:
         raise ModelError(f"{path}: not JSON ({error})") from error
-    config = LlamaConfig.from_dict(raw, str(path))
+    if not isinstance(raw, dict):
+        raise ModelError(f"{path}: must hold an object")
+    ours = computes(raw)
+    check_causal(raw, path, ours)
     tokenizer = load_tokenizer(folder)
-    if config.vocab_size < tokenizer.vocab_size:
-        raise ModelError(
-            f"{path}: vocab_size {config.vocab_size} is smaller than the tokenizer's {tokenizer.vocab_size}"
-        )
+    form = form_of(folder, tokenizer) if form is None else form
+    if not ours:
+        for part in sorted(folder.glob("model*.safetensors")):
+            _check_safetensors_length(part, ModelError)
+        other, source, stored = load_by_mlx_lm(folder)
+        base_hash = hash_arrays(stored)
+        mx.eval(other.parameters())
+        return _checked(Brain(other, tokenizer, name, base_hash, form=form, source=source), folder)
+    config = LlamaConfig.from_dict(raw, str(path))
     weights = _read_weights(folder)
     if config.tie_word_embeddings:
         weights.pop("lm_head.weight", None)
@@ -116,7 +150,17 @@ def load_folder(folder: Path, name: str) -> Brain:
         weights = {key: value.astype(mx.float32) for key, value in weights.items()}
     model.update(tree_unflatten(list(weights.items())))
     mx.eval(model.parameters())
-    return Brain(model, tokenizer, name, base_hash)
+    return _checked(Brain(model, tokenizer, name, base_hash, form=form, source=raw), folder)
+
+
+def _checked(brain: Brain, folder: Path) -> Brain:
+    """Raises ModelError where ids that the tokenizer can give have no row in the embedding."""
+    config = getattr(brain.config, "text_config", None) or brain.config
+    rows = config.get("vocab_size") if isinstance(config, dict) else getattr(config, "vocab_size", None)
+    if isinstance(rows, int) and rows < brain.tokenizer.vocab_size:
+        there = brain.tokenizer.vocab_size
+        raise ModelError(f"{folder / 'config.json'}: vocab_size {rows} is smaller than the tokenizer's {there}")
+    return brain
 
 
 def save_model(brain: Brain, folder: str | Path) -> None:
@@ -126,16 +170,21 @@ def save_model(brain: Brain, folder: str | Path) -> None:
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     mx.save_safetensors(str(folder / "model.safetensors"), base_weights(brain), metadata={"format": "mlx"})
-    (folder / "config.json").write_text(json.dumps(brain.config.to_dict(), indent=2) + "\n", encoding="utf-8")
-    brain.tokenizer.save(folder)
+    config = brain.source or brain.config.to_dict()
+    (folder / "config.json").write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
+    brain.tokenizer.save(folder, brain.form.template)
 
 
 def base_weights(brain: Brain) -> dict[str, mx.array]:
     """The base tensors under their own names, with or without an adapter on the model."""
     named = flat(brain.model.parameters())
-    return {
-        key.replace(".linear.", "."): value for key, value in named.items() if not key.endswith((".lora_a", ".lora_b"))
-    }
+    wrapped = {key.removesuffix("lora_a") + "linear." for key in named if key.endswith(".lora_a")}
+    found = {}
+    for key, value in named.items():
+        holder, _, last = key.rpartition(".")
+        if last not in ("lora_a", "lora_b"):
+            found[f"{holder.removesuffix('.linear')}.{last}" if f"{holder}." in wrapped else key] = value
+    return found
 
 
 def hash_arrays(arrays: Mapping[str, mx.array]) -> str:

@@ -211,12 +211,39 @@ MODEL_FAULTS = {
         lambda f: (f / "model.safetensors").write_bytes((f / "model.safetensors").read_bytes()[:-4]),
         r"model\.safetensors: \d+ bytes, its header says \d+",
     ),
-    "another architecture": (lambda f: edit(f / "config.json", lambda c: c.update(model_type="gpt2")), "'gpt2'"),
+    "another architecture": (
+        lambda f: edit(f / "config.json", lambda c: c.update(model_type="gpt2")),
+        r"mlx-lm can't load this model \(TypeError: .*n_ctx",
+    ),
+    "other weights than its architecture's": (
+        lambda f: edit(f / "config.json", lambda c: c.update(model_type="qwen2")),
+        r"mlx-lm can't load this model \(ValueError: Missing \d+ parameters",
+    ),
+    "unknown architecture": (
+        lambda f: edit(f / "config.json", lambda c: c.update(model_type="abacus")),
+        "'abacus' .LlamaForCausalLM. is none of mlx-lm's",
+    ),
+    "an encoder": (
+        lambda f: edit(f / "config.json", lambda c: c.update(model_type="bert", architectures=["BertForMaskedLM"])),
+        "BertForMaskedLM is not a causal language model",
+    ),
+    "an encoder and a decoder": (
+        lambda f: edit(f / "config.json", lambda c: c.update(model_type="t5", is_encoder_decoder=True)),
+        "t5 with an encoder is not a causal language model",
+    ),
+    "a classifier": (
+        lambda f: edit(f / "config.json", lambda c: c.update(architectures=["LlamaForSequenceClassification"])),
+        "LlamaForSequenceClassification is not a causal language model",
+    ),
+    "code of its own": (
+        lambda f: edit(f / "config.json", lambda c: c.update(model_type="qwen2", model_file="model.py")),
+        "requires importing and running a custom module",
+    ),
     "another shape": (lambda f: edit(f / "config.json", lambda c: c.update(intermediate_size=50)), "has shape"),
     "another depth": (lambda f: edit(f / "config.json", lambda c: c.update(num_hidden_layers=4)), "is missing"),
     "scaled positions": (
         lambda f: edit(f / "config.json", lambda c: c.update(rope_scaling={"rope_type": "llama3"})),
-        "rope_scaling",
+        r"mlx-lm can't load this model \(KeyError: 'factor'",
     ),
     "field missing": (
         lambda f: edit(f / "config.json", lambda c: c.pop("hidden_size")),

@@ -1,0 +1,68 @@
+"""Training and judging with models of several architectures, end to end through the commands."""
+
+import json
+
+import numpy as np
+import pytest
+
+import rl.learner as learner
+from npc import adapters
+from npc.adapters.tools import inspect
+from npc.models import base_weights, hash_arrays, load
+from rl import evaluate, train
+from rl.learner import Settings, collect, set_up
+from rl.optim import Optimizer
+from rl.proof import prove
+from tests.npc.foreign_making import folder
+from tests.rl.test_learner import GOAL, credit_for, plans
+
+FEW = ["--scenario", "fetch_item", "--updates", "1", "--groups", "2", "--group-size", "2", "--no-eval",
+       "--validation-episodes", "2"]  # fmt: skip
+
+
+@pytest.mark.parametrize(("kind", "bits"), [("llama", 4), ("gemma3_text", 0), ("lfm2", 0)])
+def test_the_trainer_proves_itself_on_any_model_and_a_step_is_taken_up(kind, bits, tmp_path):
+    model = folder(tmp_path / "model", kind, chat=bits > 0, bits=bits, like=load("nano").tokenizer)
+    worker = set_up(Settings("fetch_item", str(model), 4, 2.0, 1.0, GOAL), "")
+    brain = worker.policy.brain
+    base = hash_arrays(base_weights(brain))
+    collect(worker, {"adapter": worker.reference, "plans": plans(2, 2)})
+    found = prove(worker, {"adapter": worker.reference, "credit": credit_for(worker.episodes)})
+    assert found["worst_log_ratio"] < 5e-4 and found["step_changes_logps_by"] > 0
+    job = {"adapter": worker.reference, "credit": credit_for(worker.episodes)}
+    moved, _ = Optimizer().step(worker.reference, learner.gradient(worker, job).arrays, 1e-2)
+    before = worker.episodes[0].turns[0]
+    adapters.set_adapter(brain, moved)
+    after = worker.policy.closed.decide([before.observation], [tuple(before.legal)])[0]
+    assert abs(np.array(after.probs) - before.prob_values).max() > 1e-3
+    assert hash_arrays(base_weights(brain)) == base
+
+
+def test_training_and_judging_by_the_commands(tmp_path, capsys):
+    model = folder(tmp_path / "model", "llama", chat=True, bits=4, like=load("nano").tokenizer)
+    out = tmp_path / "run"
+    assert train.main([*FEW, "--model", str(model), "--out", str(out)]) == 0
+    (line,) = [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
+    assert line["update"] == 1 and line["episodes"] >= 4
+    node = inspect(out / "checkpoints" / "u0001")
+    assert node.provenance["prompt"].startswith("chat:") and node.provenance["prompt"] == load(model).form.name
+    capsys.readouterr()
+    assert evaluate.main(["--scenario", "fetch_item", "--policy", str(out), "--episodes", "2"]) == 0
+    assert "success" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("config", "says"),
+    [
+        ({"model_type": "bert", "architectures": ["BertModel"]}, "'bert' (BertModel) is none of mlx-lm's"),
+        ({"model_type": "vit", "architectures": ["ViTForImageClassification"]}, "is not a causal language model"),
+        ({"architectures": ["LlamaForCausalLM"]}, "field model_type is missing"),
+    ],
+)
+def test_what_cant_act_gets_one_line(config, says, tmp_path, capsys):
+    (tmp_path / "model").mkdir()
+    (tmp_path / "model" / "config.json").write_text(json.dumps(config))
+    assert train.main([*FEW, "--model", str(tmp_path / "model"), "--out", str(tmp_path / "run")]) == 2
+    said = capsys.readouterr().err
+    assert says in said and "config.json" in said and said.count("\n") == 1
+    assert not (tmp_path / "run").exists()
