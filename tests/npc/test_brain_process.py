@@ -84,7 +84,7 @@ def test_a_model_that_is_not_there_is_one_line():
         process.wait(30)
         assert process.state == "dead"
         assert process.error.startswith("/no/such/folder: no such model; give one of auto, nano,")
-        assert process.error.endswith("or a folder with config.json") and "\n" not in process.error
+        assert process.error.endswith("or an id of the hub") and "\n" not in process.error
 
 
 CTRL_C = """

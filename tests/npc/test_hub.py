@@ -31,7 +31,7 @@ def test_a_model_that_was_fetched_before_needs_no_network(cache):
 
 
 def test_what_cant_be_had_is_said_in_one_line(cache):
-    with pytest.raises(ModelError, match=r"^some-org/huge: not on this machine, and the hub can't be reached") as caught:
+    with pytest.raises(ModelError, match=r"^some-org/huge: not on this machine, and the hub can't be") as caught:
         load("some-org/huge")
     assert "\n" not in str(caught.value)
     (cache / "model.safetensors").unlink()  # a download that was stopped
