@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from npc.errors import NpcError
-from rl.command import INTERRUPTED, CommandError, Parser, fail, options_from
+from rl.command import INTERRUPTED, CommandError, Parser, ended, fail, options_from
 from rl.config import ConfigError, with_settings
 from rl.files import CheckpointError, beside, is_run, read_run, write_through
 from rl.tree import WEIGHTS, Branch, Tree, branch_of
@@ -167,4 +167,4 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(ended("rl.checkpoints", main))

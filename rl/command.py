@@ -5,14 +5,18 @@ from __future__ import annotations
 import argparse
 import contextlib
 import errno
+import io
+import os
 import signal
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NoReturn
 
 BAD_USE = 2  # the exit codes
+FULL = (errno.ENOSPC, errno.EDQUOT)
+UNPRINTED = (errno.EPIPE, *FULL)  # why standard output takes no more
 INTERRUPTED, TERMINATED = 130, 143  # by Ctrl-C, by SIGTERM
 
 
@@ -71,12 +75,31 @@ def in_words(error: OSError) -> str:
     """What the operating system refused, as a line: which path, why, and what to do."""
     if error.filename is None or error.strerror is None:
         return str(error)
-    remedy = "make room there" if error.errno in (errno.ENOSPC, errno.EDQUOT) else "check the path, or give another"
+    remedy = "make room there" if error.errno in FULL else "check the path, or give another"
     return f"{error.filename}: {error.strerror}; {remedy}"
 
 
+def ended(program: str, main: Callable[[], int]) -> int:
+    """Runs a command to its end, all that it printed included; its exit code."""
+    try:
+        code = main()
+        sys.stdout.flush()
+    except OSError as error:
+        return fail(program, error)
+    return code
+
+
 def fail(program: str, error: Exception) -> int:
-    """Says in one line what is wrong; returns the exit code of bad use."""
+    """Says in one line what is wrong; returns the exit code of bad use.
+
+    A reader of the output that has seen enough, and closed its end, is nothing wrong.
+    """
+    if isinstance(error, OSError) and error.filename is None and error.errno in UNPRINTED:
+        with contextlib.suppress(io.UnsupportedOperation):  # a stdout that is no file
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # where the rest goes, at exit the buffer's
+        if isinstance(error, BrokenPipeError):
+            return 0
+        error = OSError(error.errno, error.strerror, "output")
     text = " ".join((in_words(error) if isinstance(error, OSError) else str(error)).split())
     print(f"python -m {program}: {text}", file=sys.stderr)
     return BAD_USE

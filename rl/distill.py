@@ -26,7 +26,7 @@ from npc.adapters import attach, round_to_half, save_adapter, weights_hash
 from npc.errors import NpcError
 from npc.models import load
 from recorder import RecorderError
-from rl.command import CommandError, Ending, Parser, fail, options_from, sigterm_ends
+from rl.command import CommandError, Ending, Parser, ended, fail, options_from, sigterm_ends
 from rl.demonstrations import (
     DemonstrationError,
     Example,
@@ -289,4 +289,4 @@ def _run(args: argparse.Namespace, ending: Ending) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(ended("rl.distill", main))

@@ -25,7 +25,7 @@ import scenarios
 from npc.errors import NpcError
 from recorder import RecorderError
 from rl.breakdown import action_counts, mean_terms, outcome_counts, ways_of_failing
-from rl.command import INTERRUPTED, CommandError, Parser, fail, options_from
+from rl.command import INTERRUPTED, CommandError, Parser, ended, fail, options_from
 from rl.config import ConfigError
 from rl.evaluate_tables import show
 from rl.evaluation import plans_for, play_all, score
@@ -305,4 +305,4 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(ended("rl.evaluate", main))

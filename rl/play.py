@@ -27,7 +27,7 @@ import scenarios
 from npc.errors import NpcError
 from recorder import RecorderError, Turn
 from rl.checkpoints import CheckpointError
-from rl.command import INTERRUPTED, CommandError, Parser, fail, options_from
+from rl.command import INTERRUPTED, CommandError, Parser, ended, fail, options_from
 from rl.config import ConfigError
 from rl.credit import dead
 from rl.evaluate import tau_of
@@ -194,4 +194,4 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(ended("rl.play", main))

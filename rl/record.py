@@ -19,7 +19,7 @@ from rich.console import Console
 import scenarios
 from npc.errors import NpcError
 from recorder import RecorderError
-from rl.command import INTERRUPTED, CommandError, Parser, fail, options_from
+from rl.command import INTERRUPTED, CommandError, Parser, ended, fail, options_from
 from rl.evaluation import score
 from rl.logbook import Author, Logbook
 from rl.policies import ModelPolicy, PolicyNameError, make_policy, parse_policy
@@ -113,4 +113,4 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(ended("rl.record", main))

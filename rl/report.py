@@ -13,7 +13,7 @@ from pathlib import Path
 from recorder import RecorderError
 from rl import stepping
 from rl.charts import STYLE
-from rl.command import CommandError, Parser, fail
+from rl.command import CommandError, Parser, ended, fail
 from rl.config import ConfigError
 from rl.curves import CurveError, curve_of_runs
 from rl.files import CheckpointError, write_atomically
@@ -113,4 +113,4 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(ended("rl.report", main))

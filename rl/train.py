@@ -26,7 +26,7 @@ import scenarios
 from npc import catalog
 from npc.errors import NpcError
 from recorder import RecorderError
-from rl.command import CommandError, Ending, Parser, fail, in_words, options_from, sigterm_ends
+from rl.command import CommandError, Ending, Parser, ended, fail, in_words, options_from, sigterm_ends
 from rl.config import CREDITS, CURRICULA, LOSS_NAMES, MODEL_SETTINGS, RUNTIMES, ConfigError, TrainConfig, from_run
 from rl.crew import PlayersError
 from rl.evaluation import plans_for
@@ -352,4 +352,4 @@ def _run(args: argparse.Namespace, console: Console, ending: Ending, ranks: Rank
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(ended("rl.train", main))

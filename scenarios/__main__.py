@@ -14,7 +14,7 @@ import msgspec
 import scenarios
 from npc.errors import NpcError
 from rl.checkpoints import CheckpointError
-from rl.command import INTERRUPTED, CommandError, Parser, fail, options_from
+from rl.command import INTERRUPTED, CommandError, Parser, ended, fail, options_from
 from rl.play import own_policy
 from rl.policies import PolicyNameError
 from scenarios import ScenarioError
@@ -161,5 +161,5 @@ def _headline(scenario: Scenario) -> str:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(ended("scenarios", main))
 

@@ -16,7 +16,7 @@ from npc.adapters.tools import AdapterFacts, check_not_nothing, difference, find
 from npc.errors import NpcError
 from npc.models import load
 from npc.policy import ClosedPolicy
-from rl.command import Parser, fail
+from rl.command import Parser, ended, fail
 from rl.config import ConfigError
 from rl.files import CheckpointError, is_run
 from rl.policies import PolicyNameError, parse_policy
@@ -176,4 +176,4 @@ def _parser() -> Parser:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(ended("npc.adapters", main))

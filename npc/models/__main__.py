@@ -12,7 +12,7 @@ from pathlib import Path
 import scenarios
 from npc import catalog
 from npc.errors import ModelError
-from rl.command import INTERRUPTED, Parser, fail
+from rl.command import INTERRUPTED, Parser, ended, fail
 
 PLAYS, TURNS = 40, 20  # episodes of random play, and turns of each, whose words are tried on a tokenizer
 
@@ -106,4 +106,4 @@ def village_texts() -> list[str]:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(ended("npc.models", main))

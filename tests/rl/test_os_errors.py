@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import errno
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -84,6 +87,31 @@ def test_what_can_not_be_written_leaves_nothing_beside_it(tmp_path: Path) -> Non
     with pytest.raises(OSError) as told:
         write_atomically(tmp_path / "none" / "text", "some")
     assert told.value.filename == str(tmp_path / "none" / "text")
+
+
+PRINTING = {
+    "scenarios": "scenarios list", "rl.checkpoints": "rl.checkpoints {run} show start", "npc.models": "npc.models list",
+    "rl.play": "rl.play --scenario fetch_item --policy random --episodes 2",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+@pytest.mark.parametrize("program", PRINTING)
+def test_an_output_that_takes_nothing(
+    program: str, unbuffered: str, run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTHONUNBUFFERED", unbuffered)
+    command = [sys.executable, "-m", *PRINTING[program].format(run=run).split()]
+    if Path("/dev/full").exists():
+        with open("/dev/full", "w") as full:
+            done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True)
+        said = f"python -m {program}: output: No space left on device; make room there\n"
+        assert (done.returncode, done.stderr) == (2, said)
+    reading, writing = os.pipe()
+    os.close(reading)  # whoever read has seen enough
+    done = subprocess.run(command, stdout=writing, stderr=subprocess.PIPE, text=True)
+    os.close(writing)
+    assert done.stderr == "" and done.returncode == (1 if program == "rl.play" else 0)  # 1 is what rich ends with
 
 
 def test_the_line_says_what_to_do(capsys: pytest.CaptureFixture[str]) -> None:
