@@ -7,6 +7,7 @@ import importlib
 import logging
 import os
 import signal
+import socket
 import threading
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -16,6 +17,7 @@ from rl.players import Player, Start, Work
 from rl.pool import WorkerError
 
 STORE_BYTES = 256 << 20  # of a Ray that is started here: an adapter and a few parcels
+REACH_S = 10.0  # how long a cluster's address may take to answer
 NO_STATISTICS = "RAY_USAGE_STATS_ENABLED"  # "0": Ray sends nothing about its use anywhere
 
 
@@ -37,6 +39,8 @@ class RayBackend:
         os.environ.setdefault(NO_STATISTICS, "0")
         self._ray = check_installed()
         self._start = start
+        if ":" in address:
+            _reach(address)
         how: dict[str, Any] = {"address": address} if address else {
             "address": "local", "num_cpus": size, "include_dashboard": False, "object_store_memory": STORE_BYTES,
         }  # fmt: skip
@@ -44,11 +48,8 @@ class RayBackend:
         try:
             self._ray.init(**how, log_to_driver=False, logging_level=logging.ERROR)
         except (ConnectionError, RuntimeError, ValueError, OSError) as error:
-            where = f"at {address}" if address else "here"
-            raise PlayersError(
-                f"--runtime ray: no Ray {where}: {_first_line(error)}; "
-                + ("look with ray status, or leave out --ray-address" if address else "try --runtime process")
-            ) from error
+            where, remedy = (f"at {address}", "look with: ray status") if address else ("here", "try --runtime process")
+            raise PlayersError(f"--runtime ray: no Ray {where}: {_first_line(error)}; {remedy}") from error
         _hush()
         if threading.current_thread() is threading.main_thread():  # Ray takes signals that the command answers itself
             for number, answer in signals.items():
@@ -90,6 +91,18 @@ class RayBackend:
 
     def close(self) -> None:
         self._ray.shutdown()
+
+
+def _reach(address: str) -> None:
+    """Raises PlayersError where nothing listens at HOST:PORT, which Ray itself takes minutes to say."""
+    host, _, port = address.removeprefix("ray://").rpartition(":")
+    try:
+        socket.create_connection((host, int(port)), REACH_S).close()
+    except (OSError, ValueError, OverflowError) as error:
+        raise PlayersError(
+            f"--ray-address {address}: no Ray answers there ({error}); start one with ray start --head --port=6379, or "
+            "leave it out to start one here"
+        ) from error
 
 
 def _how(error: Exception) -> str:

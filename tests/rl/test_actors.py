@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import SimpleNamespace
@@ -27,6 +28,7 @@ from rl.policies import find_adapter
 from rl.pool import LocalPool, WorkerError
 from rl.rollout import FAILED, Episode, Plan, play
 from rl.runtime import Version, Workers
+from rl.train import main
 from rl.trainer import Trainer
 from tests.rl.making import Clumsy
 
@@ -276,3 +278,28 @@ def test_groups_that_lag_are_told_by_version_and_the_ratio_takes_them_up(tmp_pat
     worst = [line["worst_log_ratio"] for line in lines]
     assert worst[0] < 1e-4 < 1e-2 < min(worst[1:])
     assert json.loads((out / "metrics.jsonl").read_text().splitlines()[1])["lag_max"] == 1
+
+
+def test_without_ray_it_is_said_in_one_line_before_anything_is_made(tmp_path, capsys, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setitem(sys.modules, "ray", None)
+    assert main(["--scenario", "fetch_item", "--runtime", "ray", "--smoke"]) == 2
+    said = capsys.readouterr().err
+    assert "ray is not installed; pip install 'errand[ray]'" in said and said.count("\n") == 1
+    assert not any(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["--max-lag", "1"], "--max-lag 1: does nothing without --runtime ray"),
+        (["--actors", "4"], "--actors 4: does nothing without --runtime ray"),
+        (["--runtime", "local", "--workers", "3"], "--workers 3: does nothing without --runtime process or ray"),
+        (["--runtime", "ray", "--actors", "0"], "--actors 0: 1 or more"),
+        (["--runtime", "ray", "--actor-timeout", "0"], "--actor-timeout 0.0: a number above 0"),
+        (["--runtime", "ray", "--max-lag", "-1"], "--max-lag -1: 0 or more"),
+    ],
+)
+def test_settings_that_make_no_sense_are_one_line(words, says, capsys) -> None:
+    assert main(["--scenario", "fetch_item", *words]) == 2
+    assert says in capsys.readouterr().err
