@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from rl.evaluate import arguments as evaluate_arguments
-from rl.train import arguments as train_arguments
+from rl.train_options import arguments as train_arguments
 
 ROOT = Path(__file__).resolve().parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")

@@ -22,7 +22,8 @@ from rl.config import TrainConfig
 from rl.files import read_run, write_run
 from rl.gathering import Gathering
 from rl.policies import find_adapter
-from rl.train import arguments, config_from, main
+from rl.train import main
+from rl.train_options import arguments, config_from
 from rl.trainer import Trainer
 from rl.tree import Tree
 
