@@ -71,13 +71,14 @@ def measure(worker: Any, job: dict[str, Any]) -> dict[str, float]:
     found = gradient(worker, {"adapter": worker.reference, "credit": credit})
     return {
         "matmul": 2 * 2048 * inner * outer / best, "turns": len(turns), "play_s": play_s, "train_s": found.train_s,
+        "play_tokens": sum(computed.values()), "train_tokens": sum(once.values()),
         "play_operations": 2 * linear * sum(computed.values()), "train_operations": 6 * linear * sum(once.values()),
         "memory_gib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / UNIT,
     }  # fmt: skip
 
 
 def run(args: argparse.Namespace) -> dict[str, Any]:
-    """All workers at once; rates are sums over them, seconds those of the slowest. Raises a typed error."""
+    """All workers at once. Raises a typed error."""
     from npc import catalog
     from rl.learner import Settings, set_up
 
@@ -98,10 +99,17 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
     pool = Pool(len(shares), set_up, (settings, adapter))
     with pool:
         found = pool.map(measure, shares)
+    return {"model": model, "workers": len(shares), **combined(found)}
+
+
+def combined(found: Sequence[dict[str, float]]) -> dict[str, float]:
+    """What workers measured at the same time, as one: rates are sums over them, seconds those of the slowest."""
     total = {name: sum(one[name] for one in found) for name in found[0]}
     play_s, train_s = (max(one[name] for one in found) for name in ("play_s", "train_s"))
     return {
-        "model": model, "workers": len(shares), "turns": total["turns"], "matmul_gflops": total["matmul"] / 1e9,
+        "turns": total["turns"], "matmul_gflops": total["matmul"] / 1e9,
+        "tokens_per_turn_rollout": total["play_tokens"] / total["turns"],
+        "tokens_per_turn_update": total["train_tokens"] / total["turns"],
         "turns_per_s_rollout": total["turns"] / play_s, "turns_per_s_update": total["turns"] / train_s,
         "matmul_share_rollout": total["play_operations"] / play_s / total["matmul"],
         "matmul_share_update": total["train_operations"] / train_s / total["matmul"], "memory_gib": total["memory_gib"],

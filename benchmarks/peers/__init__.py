@@ -1,0 +1,1 @@
+"""This project beside its peers, in one run on one machine: `python -m benchmarks.peers`."""

@@ -1,0 +1,134 @@
+"""This project's side: groups are played, logged and learned from, by the very code that trains."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import scenarios
+from benchmarks import speed
+from npc.adapters import get_adapter, load_adapter
+from npc.models import load
+from rl.credit import credit_episodes
+from rl.learner import Settings, collect, gradient, set_up
+from rl.logbook import Author, Logbook
+from rl.losses import LOSSES, Counts
+from rl.objective import Goal
+from rl.optim import Optimizer
+from rl.policies import find_adapter
+from rl.pool import Pool
+from rl.rollout import Episode, Plan
+from rl.values import Values
+
+SCENARIO = "fetch_item"
+KL_WEIGHT = 0.02
+
+
+class Ours:
+    """Workers that hold a model with its taught adapter. Every round plays the same groups with the same dice and takes
+    the same step, which is then thrown away: so rounds, and what the peers are given, are alike."""
+
+    def __init__(self, model: str, groups: int, size: int, workers: int, folder: Path) -> None:
+        self.scenario = scenarios.get(SCENARIO)
+        self.adapter_folder = find_adapter(model, SCENARIO)
+        self.settings = Settings(SCENARIO, model, 0, 0.0, 1.0, Goal("grpo", speed.LIMITS, KL_WEIGHT))
+        self.brain = load(model)
+        load_adapter(self.brain, self.adapter_folder)
+        self.adapter = {name: np.array(value) for name, value in get_adapter(self.brain).items()}
+        options = self.scenario.resolve_options({})
+        seeds = self.scenario.splits["train"]
+        self.shares: list[list[Plan]] = [[] for _ in range(min(workers, groups))]
+        for group in range(groups):
+            self.shares[group % len(self.shares)] += [
+                Plan(seeds[group], options, f"g{group}", f"peers/{group}/{member}") for member in range(size)
+            ]
+        self.log = Logbook(folder / "peers.b22", self.scenario, "python -m benchmarks.peers", "peers")
+        self.prefix = self.log.add_prefix(self.brain.tokenizer.encode(self.scenario.prefix))
+        self.pool = Pool(len(self.shares), set_up, (self.settings, self.adapter_folder))
+        self.episodes: list[Episode] = []  # of the last round
+
+    def round(self) -> dict[str, float]:
+        """Plays the groups, logs them, and takes one optimizer step on them: turns, and the seconds of each part."""
+        began = time.perf_counter()
+        played = [found for found, _ in self.pool.map(collect, [self._job(plans=plans) for plans in self.shares])]
+        rolled_out = time.perf_counter()
+        self.episodes = [episode for share in played for episode in share]
+        self.log.add(self.episodes, Author(f"{self.settings.model}:{SCENARIO}"), "benchmark", "train", self.prefix)
+        logged = time.perf_counter()
+        credit = credit_episodes(self.episodes, self.scenario.credit_key, Values(), "episode", 1.0)
+        given = iter([one.given for one in credit])
+        jobs = [self._job(credit=[next(given) for _ in share]) for share in played]
+        parts = self.pool.map(gradient, jobs)
+        counts = Counts(sum(p.counts.episodes for p in parts), sum(p.counts.rows for p in parts))
+        if counts.rows:
+            share = np.float32(LOSSES["grpo"].denominator(counts))
+            mean = {name: sum(p.arrays[name] for p in parts if name in p.arrays) / share for name in self.adapter}
+            Optimizer().step(self.adapter, mean, 1e-4)
+        ended = time.perf_counter()
+        return {"turns": sum(len(episode.turns) for episode in self.episodes), "live": counts.rows,
+                "rollout_s": rolled_out - began, "log_s": logged - rolled_out, "update_s": ended - logged,
+                "loop_s": ended - began}  # fmt: skip
+
+    def shares_of_matmul(self) -> dict[str, float]:
+        """How near to the machine's own matmul rate both parts come (benchmarks.speed)."""
+        return speed.combined(self.pool.map(speed.measure, [{"plans": plans} for plans in self.shares]))
+
+    def close(self) -> None:
+        self.pool.close()
+        self.log.close()
+
+    def _job(self, **more: Any) -> dict[str, Any]:
+        return {"adapter": self.adapter, **more}
+
+
+class Clock:
+    """A scenario whose every call is timed: what of a rollout the environment takes."""
+
+    def __init__(self, scenario: Any) -> None:
+        self._scenario = scenario
+        self.spent = 0.0
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._scenario, name)
+        if not callable(found):
+            return found
+
+        def timed(*args: Any, **more: Any) -> Any:
+            began = time.perf_counter()
+            try:
+                return found(*args, **more)
+            finally:
+                self.spent += time.perf_counter() - began
+
+        return timed
+
+
+def environment_time(worker: Any, job: dict[str, Any]) -> dict[str, float]:
+    """Plays `plans`; seconds of it all, and seconds within the scenario (worlds, texts, legal phrases, digests)."""
+    plain = worker.scenario
+    worker.scenario = Clock(plain)
+    try:
+        episodes, play_s = collect(worker, {"adapter": worker.reference, "plans": job["plans"]})
+        return {"play_s": play_s, "environment_s": worker.scenario.spent,
+                "turns": sum(len(episode.turns) for episode in episodes)}  # fmt: skip
+    finally:
+        worker.scenario = plain
+
+
+def environment_share(groups: int, size: int, workers: int, rounds: int) -> list[float]:
+    """Share of rollout time that the environment takes with the embedded model, round by round, the first left out."""
+    settings = Settings(SCENARIO, "nano", 0, 0.0, 1.0, Goal("grpo", speed.LIMITS, KL_WEIGHT))
+    scenario = scenarios.get(SCENARIO)
+    options, seeds = scenario.resolve_options({}), scenario.splits["train"]
+    jobs: list[dict[str, Any]] = [
+        {"plans": [Plan(seeds[group], options, f"g{group}", f"peers/{group}/{member}")
+                   for group in range(first, groups, workers) for member in range(size)]}
+        for first in range(min(workers, groups))
+    ]  # fmt: skip
+    with Pool(len(jobs), set_up, (settings, find_adapter("nano", SCENARIO))) as pool:
+        found: list[Sequence[dict[str, float]]] = [pool.map(environment_time, jobs) for _ in range(rounds + 1)]
+    return [sum(one["environment_s"] for one in each) / sum(one["play_s"] for one in each) for each in found[1:]]
