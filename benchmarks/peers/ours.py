@@ -14,9 +14,9 @@ from benchmarks import speed
 from npc.adapters import get_adapter, load_adapter
 from npc.models import load
 from rl.credit import credit_episodes
-from rl.learner import Settings, collect, gradient, set_up
+from rl.learner import NO_GRADIENT, Settings, collect, gradient, set_up
 from rl.logbook import Author, Logbook
-from rl.losses import LOSSES, Counts
+from rl.losses import LOSSES
 from rl.objective import Goal
 from rl.optim import Optimizer
 from rl.policies import find_adapter
@@ -62,14 +62,12 @@ class Ours:
         credit = credit_episodes(self.episodes, self.scenario.credit_key, Values(), "episode", 1.0)
         given = iter([one.given for one in credit])
         jobs = [self._job(credit=[next(given) for _ in share]) for share in played]
-        parts = self.pool.map(gradient, jobs)
-        counts = Counts(sum(p.counts.episodes for p in parts), sum(p.counts.rows for p in parts))
-        if counts.rows:
-            share = np.float32(LOSSES["grpo"].denominator(counts))
-            mean = {name: sum(p.arrays[name] for p in parts if name in p.arrays) / share for name in self.adapter}
-            Optimizer().step(self.adapter, mean, 1e-4)
+        total = sum(self.pool.map(gradient, jobs), NO_GRADIENT)
+        if total.counts.rows:
+            share = np.float32(LOSSES["grpo"].denominator(total.counts))
+            Optimizer().step(self.adapter, {name: value / share for name, value in total.arrays.items()}, 1e-4)
         ended = time.perf_counter()
-        return {"turns": sum(len(episode.turns) for episode in self.episodes), "live": counts.rows,
+        return {"turns": sum(len(episode.turns) for episode in self.episodes), "live": total.counts.rows,
                 "rollout_s": rolled_out - began, "log_s": logged - rolled_out, "update_s": ended - logged,
                 "loop_s": ended - began}  # fmt: skip
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from npc.adapters import KEYS, get_adapter
+from npc.adapters import get_adapter
 from npc.forward import prefix_kv
 from npc.generate import completion_logps
 from npc.mlx import mx
@@ -53,6 +53,7 @@ def write_model(brain: Brain, folder: Path) -> None:
     mx.save_safetensors(str(folder / "peft" / "adapter_model.safetensors"), tensors, metadata={"format": "pt"})
     assert brain.adapter is not None
     rank, scale = brain.adapter["rank"], brain.adapter["scale"]
+    adapted = sorted({name.split(".")[-2] for name in get_adapter(brain)})
     config = {"peft_type": "LORA", "task_type": "CAUSAL_LM", "r": rank, "lora_alpha": scale * rank, "bias": "none",
-              "lora_dropout": 0.0, "target_modules": [key.rpartition(".")[2] for key in KEYS]}  # fmt: skip
+              "lora_dropout": 0.0, "target_modules": adapted}  # fmt: skip
     (folder / "peft" / "adapter_config.json").write_text(json.dumps(config), encoding="utf-8")
