@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from npc.foreign import Foreign, PrefixIds, asked_logits, behind_prefix, padded
+from npc.foreign import Foreign, PrefixIds, asked_logits, behind_prefix
 from npc.forward import PrefixKV
 from npc.mlx import mx
+from npc.paths import padded
 
 
 def text_logits(foreign: Foreign, rows: Sequence[Sequence[int]], asked_B_C: np.ndarray, prefix: PrefixKV) -> mx.array:

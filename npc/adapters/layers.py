@@ -73,11 +73,6 @@ def shape_of(linear: Any) -> tuple[int, int]:
     return outputs, inputs
 
 
-def is_quantised(model: Any) -> bool:
-    """Whether any of a model's weights are packed into few bits."""
-    return any("scales" in module for _, module in model.named_modules())
-
-
 def put(modules: list[tuple[Place, Any]]) -> None:
     """Puts modules in the places of others, block by block."""
     blocks: dict[int, tuple[nn.Module, list[tuple[str, Any]]]] = {}

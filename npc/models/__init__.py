@@ -134,23 +134,28 @@ def load_folder(folder: Path, name: str, form: PromptForm | None = None) -> Brai
     if not ours:
         for part in sorted(folder.glob("model*.safetensors")):
             _check_safetensors_length(part, ModelError)
-        other, source, stored = load_by_mlx_lm(folder)
-        base_hash = hash_arrays(stored)
-        mx.eval(other.parameters())
-        return _checked(Brain(other, tokenizer, name, base_hash, form=form, source=source), folder)
-    config = LlamaConfig.from_dict(raw, str(path))
-    weights = _read_weights(folder)
-    if config.tie_word_embeddings:
-        weights.pop("lm_head.weight", None)
-    weights = {key: value for key, value in weights.items() if "rotary_emb.inv_freq" not in key}
-    base_hash = hash_arrays(weights)
-    model = Llama(config)
-    check_names_and_shapes(weights, flat(model.parameters()), str(folder), ModelError)
-    if ON_CPU:
-        weights = {key: value.astype(mx.float32) for key, value in weights.items()}
-    model.update(tree_unflatten(list(weights.items())))
+        loaded = load_by_mlx_lm(folder)
+        raw, base_hash, model = loaded.config, hash_arrays(loaded.stored), loaded.model
+        if computes(raw):  # a quantised Llama, spread out
+            model = _llama(LlamaConfig.from_dict(raw, str(path)), flat(model.parameters()), folder)
+    else:
+        config = LlamaConfig.from_dict(raw, str(path))
+        weights = _read_weights(folder)
+        if config.tie_word_embeddings:
+            weights.pop("lm_head.weight", None)
+        weights = {key: value for key, value in weights.items() if "rotary_emb.inv_freq" not in key}
+        base_hash = hash_arrays(weights)
+        model = _llama(config, weights, folder)
     mx.eval(model.parameters())
     return _checked(Brain(model, tokenizer, name, base_hash, form=form, source=raw), folder)
+
+
+def _llama(config: LlamaConfig, weights: Mapping[str, mx.array], folder: Path) -> Llama:
+    model = Llama(config)
+    check_names_and_shapes(weights, flat(model.parameters()), str(folder), ModelError)
+    held = weights.items() if not ON_CPU else [(key, value.astype(mx.float32)) for key, value in weights.items()]
+    model.update(tree_unflatten(list(held)))
+    return model
 
 
 def _checked(brain: Brain, folder: Path) -> Brain:

@@ -5,11 +5,13 @@ from __future__ import annotations
 
 import importlib.util
 import json
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from npc.errors import ModelError
 from npc.mlx import ON_CPU, flat, mx, tree_unflatten
+from npc.models.spread import fits, is_quantised, wide_layers
 
 # what Hugging Face calls the heads of models that don't go on with a text
 OTHER_TASKS = ("ForMaskedLM", "Classification", "ForQuestionAnswering", "ForPreTraining", "Segmentation", "Detection",
@@ -40,9 +42,19 @@ def _is_known(kind: str) -> bool:
     return kind.replace("-", "_").isidentifier() and importlib.util.find_spec(f"mlx_lm.models.{kind}") is not None
 
 
-def load_by_mlx_lm(folder: Path) -> tuple[Any, dict[str, Any], dict[str, mx.array]]:
-    """The model, its config, and its parameters as they are stored. On a CPU the model holds floats as float32,
-    elsewhere in its own precision; what is quantised stays so."""
+@dataclass(frozen=True)
+class Loaded:
+    """A model with the config.json that describes it as it is in memory. ``stored`` are its parameters as they lie in
+    the files."""
+
+    model: Any
+    config: dict[str, Any]
+    stored: dict[str, mx.array]
+
+
+def load_by_mlx_lm(folder: Path) -> Loaded:
+    """Loads a folder. On a CPU the model holds floats as float32, what was quantised too where there is room for it
+    (:mod:`npc.models.spread`); elsewhere all is as it is stored."""
     from mlx_lm.utils import load_model
 
     if ON_CPU:
@@ -57,6 +69,15 @@ def load_by_mlx_lm(folder: Path) -> tuple[Any, dict[str, Any], dict[str, mx.arra
         raise ModelError(f"{folder}: {config['model_type']} names no blocks that an adapter could go on")
     stored = flat(model.parameters())
     if ON_CPU:
-        floats = {k: v.astype(mx.float32) for k, v in stored.items() if mx.issubdtype(v.dtype, mx.floating)}
-        model.update(tree_unflatten(list(floats.items())))
-    return model, config, stored
+        if is_quantised(model) and fits(model):
+            model.update_modules(tree_unflatten(wide_layers(model)))
+            config = without_quantisation(config)
+        held = flat(model.parameters()).items()
+        floats = [(name, value.astype(mx.float32)) for name, value in held if mx.issubdtype(value.dtype, mx.floating)]
+        model.update(tree_unflatten(floats))
+    return Loaded(model, config, stored)
+
+
+def without_quantisation(config: dict[str, Any]) -> dict[str, Any]:
+    """The config of the same model in floats."""
+    return {key: value for key, value in config.items() if not key.startswith("quantization")}

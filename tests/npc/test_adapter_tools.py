@@ -13,7 +13,7 @@ from npc.adapters.__main__ import main
 from npc.adapters.fuse import fuse
 from npc.adapters.tools import check_not_nothing, difference, find, inspect
 from npc.errors import AdapterError
-from npc.mlx import mx, nn
+from npc.mlx import mx
 from npc.models import load, save_model
 from npc.policy import ClosedPolicy
 from tests.npc import making
@@ -99,16 +99,6 @@ def test_a_fuse_that_would_round_the_adapter_away_is_refused_and_writes_nothing(
         fuse(made, tmp_path / "fused", "bfloat16")
     assert not (tmp_path / "fused").exists() and adapters.weights_hash(made) == before
     assert fuse(made, tmp_path / "fused", "float32").lost < 0.05
-
-
-def test_fusing_into_quantised_layers_keeps_the_change(tmp_path):
-    made = making.brain(hidden_size=64, intermediate_size=64, head_dim=16)
-    nn.quantize(made.model, group_size=32, bits=4, class_predicate=lambda name, m: name == LAYER)
-    quantised = made.model.layers[1].mlp.up_proj
-    dense = mx.dequantize(quantised.weight, quantised.scales, quantised.biases, 32, 4)
-    from npc.adapters.fuse import _dense
-
-    np.testing.assert_array_equal(np.array(_dense(quantised)), np.array(dense))
 
 
 @pytest.mark.parametrize(

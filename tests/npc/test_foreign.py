@@ -13,6 +13,7 @@ from npc.generate import completion_logps, generate
 from npc.gradient import summed_gradient
 from npc.mlx import flat, mx, nn
 from npc.models import Brain, load
+from npc.models.spread import is_quantised
 from npc.policy import ClosedPolicy, action_logps
 from npc.reading import reading_of
 from tests.npc.foreign_making import SHAPES, folder
@@ -28,8 +29,14 @@ LEGAL = [
 CASES = [(kind, 4 if kind in ("llama", "gpt2", "gemma3_text") else 0) for kind in SHAPES]
 
 
+@pytest.fixture
+def packed_weights(monkeypatch):
+    """A machine without the room to hold quantised weights spread out."""
+    monkeypatch.setattr("npc.models.spread.memory_bytes", lambda: 1)
+
+
 @pytest.mark.parametrize(("kind", "bits"), CASES)
-def test_it_decides_as_mlx_lm_would_with_the_adapter_that_was_saved(kind, bits, tmp_path):
+def test_it_decides_as_mlx_lm_would_with_the_adapter_that_was_saved(kind, bits, tmp_path, packed_weights):
     import mlx_lm
 
     made = with_adapter(load(folder(tmp_path / "model", kind, chat=bits > 0, bits=bits)))
@@ -125,8 +132,25 @@ def test_a_recurrent_model_writes_what_it_scores(tmp_path):
     np.testing.assert_allclose(np.array(logps)[there], np.concatenate([one.logps for one in said]), atol=2e-5)
 
 
+@pytest.mark.parametrize(("kind", "bits"), [("llama", 4), ("llama", 8), ("gpt2", 3), ("qwen3_moe", 4)])
+def test_quantised_weights_are_spread_out_on_a_cpu_and_packed_without_room(kind, bits, tmp_path, monkeypatch):
+    at = folder(tmp_path / "model", kind, chat=True, bits=bits)
+    found = []
+    adapters.save_adapter(with_adapter(load(at)), tmp_path / "adapter")
+    for room in (1 << 40, 1):
+        monkeypatch.setattr("npc.models.spread.memory_bytes", lambda room=room: room)
+        made = load(at)
+        adapters.load_adapter(made, tmp_path / "adapter")
+        assert is_quantised(made.model) == (room == 1 or not npc.mlx.ON_CPU)
+        assert ("quantization" in made.source) == is_quantised(made.model)
+        found.append((made.base_hash, ClosedPolicy(made, PREFIX).decide(TEXTS, LEGAL, 0.7)))
+    assert found[0][0] == found[1][0]
+    for wide, packed in zip(found[0][1], found[1][1], strict=True):
+        np.testing.assert_allclose(packed.probs, wide.probs, atol=1e-5)
+
+
 @pytest.mark.parametrize("bits", [3, 4, 8])
-def test_lora_on_quantised_layers_is_lora_on_what_they_hold(bits, tmp_path):
+def test_lora_on_quantised_layers_is_lora_on_what_they_hold(bits, tmp_path, packed_weights):
     made = with_adapter(load(folder(tmp_path / "model", "llama", bits=bits)))
     assert all(isinstance(place.linear, nn.QuantizedLinear) for place in places(made.model))
     acting = ClosedPolicy(made, PREFIX)
