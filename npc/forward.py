@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from npc import kernels
+from npc import kernels, stack
 from npc.mlx import mx
 from npc.weights import Layer, Weights, weights_of
 
@@ -42,6 +42,9 @@ def hidden_states(
     prefix = prefix or None
     x, cos, sin = _embed(weights, tokens_B_T, positions_B_T + (prefix[0][0].shape[2] if prefix else 0))
     rows, length = tokens_B_T.shape
+    if kernels.USE_NUMPY and stack.usable(weights):
+        states = stack.Run(weights, x, cos, sin, mask_B_T_T, prefix, asked_B_Q).states()
+        return (states * weights.norm).reshape(rows, -1, states.shape[-1])
     *before, last = weights.layers
     for place, layer in enumerate(before):
         x, _ = _layer(weights, layer, x, cos, sin, mask_B_T_T, prefix[place] if prefix else None)
@@ -68,6 +71,8 @@ def prefix_kv(model: Any, ids: Sequence[int]) -> PrefixKV:
     length = len(ids)
     x, cos, sin = _embed(weights, mx.array(list(ids), dtype=mx.int32)[None], mx.arange(length)[None])
     mask = causal_mask(length)[None]
+    if kernels.USE_NUMPY and stack.usable(weights):
+        return stack.Run(weights, x, cos, sin, mask).keys_values()
     *before, last = weights.layers
     found: PrefixKV = []
     for layer in before:

@@ -41,8 +41,8 @@ def gradient_of_runs(
     """As :func:`summed_gradient`, for whatever each run computes from weights and prefix."""
     model = closed.brain.model
     present, prefix = closed.present()
-    names = sorted(flat(model.trainable_parameters()))
-    values = [flat(model.trainable_parameters())[name] for name in names]
+    trained = sorted(flat(model.trainable_parameters()).items())
+    names, values = [name for name, _ in trained], [value for _, value in trained]
     seen = [part for pair in prefix for part in pair]
 
     def set_to(arrays: list[mx.array]) -> None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -24,10 +25,11 @@ from npc.models import Brain
 from npc.reading import Reading, prefix_of, reading_of
 from npc.template import CUE
 from npc.tree import PackedBatch, PhraseTable, pack
+from npc.weights import Weights
 
 __all__ = ["CUE", "ClosedPolicy", "Decision", "action_logps", "child_logps", "entropy", "kl", "turn_text"]
 
-TRAINING_BYTES = 160 << 20  # what one keeps for its backward, counting each layer's widest result alone
+TRAINING_BYTES = 384 << 20  # what one batch keeps for its backward
 
 
 def turn_text(observation: str) -> str:
@@ -130,6 +132,8 @@ class ClosedPolicy:
         if self._present is None or self._version != self.brain.version:
             self._present = None  # the older one's memory is free for the newer
             reading = reading_of(self.brain.model)
+            if isinstance(reading, Weights):
+                reading = replace(reading, learns=False)
             self._present, self._version = (reading, prefix_of(reading, self.prefix_ids)), self.brain.version
             mx.eval(reading.arrays(), list(self._present[1]))
         return self._present
@@ -192,9 +196,21 @@ class ClosedPolicy:
                 first_open = last_open
         return [decisions[row] for row in range(len(prompts))]
 
+    def training_tokens(self, longest: int) -> int:
+        """How many tokens, in rows of up to ``longest``, one forward and backward keeps: enough for matmuls at their
+        full rate, and no more memory than ``TRAINING_BYTES``."""
+        reading, config = self.present()[0], self.brain.config
+        if isinstance(reading, Foreign):
+            kept = 3 * width_of(reading)  # MLX keeps about three times a layer's widest result
+        else:  # see npc.stack
+            seen = config.num_attention_heads * (len(self.prefix_ids) + longest)
+            heads = 2 * (config.num_attention_heads + config.num_key_value_heads) * config.head_dim
+            kept = 2 * config.hidden_size + heads + seen + 2 * config.intermediate_size
+        return max(longest, TRAINING_BYTES // (4 * kept * len(self.brain.model.layers)))
+
     def training_rows(self, longest: int, most: int) -> int:
         """How many prompts of up to ``longest`` tokens one forward and backward can keep, ``most`` at most."""
-        return min(most, self._fitting(longest, TRAINING_BYTES // len(self.brain.model.layers)))
+        return min(most, self.training_tokens(longest) // longest)
 
     def row_tokens(self, prompt: int, legal: Sequence[str]) -> int:
         """How many tokens a question with a prompt of so many asks a forward to keep. A Llama's tree adds next to

@@ -78,6 +78,7 @@ class Weights:
     head_dim: int
     theta: float
     eps: float
+    learns: bool = True  # whether a gradient may be asked for: else a forward keeps nothing for it
 
     def arrays(self) -> list[mx.array]:
         """Everything that was computed from the parameters and is used, to be evaluated once."""
@@ -174,7 +175,8 @@ def _join(
     if scale_in is not None:
         weight = weight * scale_in
     if low_rank is not None:
-        weight = mx.stop_gradient(weight + (low_rank[0] @ low_rank[1]).T)
+        # (a @ b).T would be added column by column
+        weight = mx.stop_gradient(weight + low_rank[1].T @ low_rank[0].T)
     biases = [_linear(module).bias if "bias" in _linear(module) else None for module in modules]
     if biases[0] is None:
         return Projection(weight, None, modules, arrange, scale_in, low_rank)

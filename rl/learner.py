@@ -149,12 +149,17 @@ def keep(worker: Worker, credit: Sequence[Credited | None]) -> None:
     """Keeps what is learned from the worker's episodes for `gradient`, with the reference's log-probabilities."""
     settings = worker.settings
     turns = [turn for episode in worker.episodes for turn in episode.turns]
-    longest = max((worker.policy.closed.row_tokens(len(turn.prompt_ids), turn.legal) for turn in turns), default=1)
-    rows = worker.policy.closed.training_rows(longest, settings.rows)
+    closed, whole = worker.policy.closed, LOSSES[settings.goal.loss].whole_episodes
+
+    def tokens(turn: Turn) -> int:
+        return closed.row_tokens(len(turn.prompt_ids), turn.legal)
+
+    longest = max(map(tokens, turns), default=1)
+    rows = closed.training_rows(longest, settings.rows) if whole else settings.rows
     if worker.policy.free_text is not None:
         rows = text_rows(turns, rows)
-    share = make_share(worker.episodes, credit, rows, LOSSES[settings.goal.loss].whole_episodes,
-                       settings.goal.imitation > 0)  # fmt: skip
+    share = make_share(worker.episodes, credit, rows, whole, settings.goal.imitation > 0,
+                       closed.training_tokens(longest), tokens)  # fmt: skip
     set_adapter(worker.policy.brain, worker.reference)
     share.reference = [np.array(recomputed(worker, share.turns[at])) for at in share.batches]
     worker.share = share

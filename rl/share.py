@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -81,9 +82,11 @@ def sampled(turn: Turn) -> bool:
 
 
 def make_share(episodes: Sequence[Episode], credit: Sequence[Credited | None], rows: int, whole_episodes: bool = False,
-               imitate: bool = False) -> Share:  # fmt: skip
+               imitate: bool = False, tokens: int = 0,
+               cost: Callable[[Turn], int] = lambda turn: len(turn.prompt_ids)) -> Share:  # fmt: skip
     """The turns that count of the episodes that have credit (None: their group is dead or failed), in batches of about
-    `rows` turns of like length; with `whole_episodes`, no episode is cut.
+    `rows` turns of like length; with `whole_episodes`, no episode is cut. With `tokens`, a batch of legal actions
+    has about so many at most: each turn its `cost`, what several turns ask alike counted once.
 
     Turns that were not sampled are imitated with `imitate` and left out without. An illegal proposal has no
     probability and is always left out, and so is a turn that a branch shares with its root, and a text cut off.
@@ -108,8 +111,34 @@ def make_share(episodes: Sequence[Episode], credit: Sequence[Credited | None], r
         [row[0] for row in kept], [row[1] for row in kept], [not sampled(row[0]) for row in kept],
         [row[2] for row in kept], [row[3] for row in kept],
     )  # fmt: skip
-    share.batches = _cut(share.episode, rows) if whole_episodes else even_chunks(len(kept), rows)
+    if whole_episodes:
+        share.batches = _cut(share.episode, rows)
+    elif tokens and not any(is_text(turn) for turn in share.turns):
+        share.batches = _by_tokens(share.turns, rows, tokens, cost)
+    else:
+        share.batches = even_chunks(len(kept), rows)
     return share
+
+
+def _by_tokens(turns: Sequence[Turn], rows: int, tokens: int, cost: Callable[[Turn], int]) -> list[slice]:
+    """Sorted turns in batches of at most `rows`, each about equally far below `tokens`, the next alike left out."""
+    costs, before = [], None
+    for turn in turns:
+        question = (turn.prompt_ids, turn.legal)
+        costs.append(0 if question == before else cost(turn))
+        before = question
+    ends = np.cumsum(costs)
+    if not len(ends):
+        return []
+    share = ends[-1] / math.ceil(ends[-1] / tokens)
+    found: list[slice] = []
+    start = 0
+    for at in range(1, len(turns) + 1):
+        full = at - start == rows or (at < len(turns) and costs[at] and ends[at - 1] >= share * (len(found) + 1))
+        if full or at == len(turns):
+            found.append(slice(start, at))
+            start = at
+    return found
 
 
 def _cut(episode: Sequence[int], rows: int) -> list[slice]:
