@@ -12,20 +12,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
 from npc import arrays
-from npc.arrays import Array, pairs, scratch
+from npc.arrays import Array, scratch
+from npc.attention import NOTHING, attend, attend_back, join, split
 from npc.mlx import mx
 from npc.weights import Projection, Weights
-
-NOTHING: Array = np.empty(0, dtype=np.float32)
-
-
-def _nothing() -> Any:
-    return field(default_factory=lambda: NOTHING)
 
 
 class _Linear:
@@ -70,31 +65,29 @@ class _Linear:
 class _Kept:
     """What a layer keeps for its backward."""
 
-    normed: Array = _nothing()  # (N, D)
-    factor: Array = _nothing()  # (N, 1)
-    q: Array = _nothing()  # (G, B, R, Q, K)
-    k: Array = _nothing()  # (G, B, T, K)
-    v: Array = _nothing()
-    weights: Array = _nothing()  # (G, B, R, Q, S)
-    attended: Array = _nothing()  # (B*Q, H*K)
-    normed_again: Array = _nothing()  # (B*Q, D)
-    factor_again: Array = _nothing()
-    gate_up: Array = _nothing()  # (B*Q, 2F)
+    normed: Array = field(default_factory=lambda: NOTHING)  # (N, D)
+    factor: Array = field(default_factory=lambda: NOTHING)  # (N, 1)
+    q: Array = field(default_factory=lambda: NOTHING)  # (G, B, R, Q, K)
+    k: Array = field(default_factory=lambda: NOTHING)  # (G, B, T, K)
+    v: Array = field(default_factory=lambda: NOTHING)
+    weights: Array = field(default_factory=lambda: NOTHING)  # (G, B, R, Q, S)
+    attended: Array = field(default_factory=lambda: NOTHING)  # (B*Q, H*K)
+    normed_again: Array = field(default_factory=lambda: NOTHING)  # (B*Q, D)
+    factor_again: Array = field(default_factory=lambda: NOTHING)
+    gate_up: Array = field(default_factory=lambda: NOTHING)  # (B*Q, 2F)
 
 
 def usable(weights: Weights) -> bool:
     """Whether this can compute the model: all of it in float32, each layer's projections joined to matrices."""
-    every = [p for layer in weights.layers for p in (layer.qkv, layer.q, layer.kv, layer.out, layer.gate_up, layer.down)]
-    return weights.embedding.dtype == mx.float32 and all(
-        p.weight is not None and p.weight.dtype == mx.float32 for p in every
-    )
+    every = [p.weight for layer in weights.layers for p in (layer.q, layer.kv, layer.out, layer.gate_up, layer.down)]
+    return all(weight is not None and weight.dtype == mx.float32 for weight in (weights.embedding, *every))
 
 
 class Run:
     """One forward over embeddings (N, D), and what its backward needs of it.
 
-    Differentiable for the embeddings, the prefix's keys and values (G, 1, P, K), and what the projections learn. Without
-    ``weights.learns`` nothing is kept, and there is no backward.
+    Differentiable for the embeddings, the prefix's keys and values (G, 1, P, K), and what the projections learn.
+    Without ``weights.learns`` nothing is kept, and there is no backward.
     """
 
     def __init__(self, weights: Weights, x_N_D: mx.array, cos_N_R: mx.array, sin_N_R: mx.array, mask_B_T_T: mx.array,
@@ -156,12 +149,12 @@ class Run:
             kept = self._kept[until]
             kept.normed = self._new("normed", x.shape)
             kept.factor = arrays.rms_norm(x, self._eps, kept.normed)
-            _, kept.k, kept.v = self._split(self._layers[until][0](given, kept.normed, "qkv"), 0, self._turns)
+            _, kept.k, kept.v = self._split(self._layers[until][0](given, kept.normed, "qkv"), self._turns, False)
             return [*found, mx.array(kept.k), mx.array(kept.v)]
 
         def back(given: list[Array], cotangents: Sequence[Array], grads: list[Any]) -> None:
             kept, linear = self._kept[until], self._layers[until][0]
-            grad_kv = self._join(None, cotangents[-2], cotangents[-1], self._turns)
+            grad_kv = join(NOTHING, np.ascontiguousarray(cotangents[-2]), cotangents[-1], self._turns)
             linear.back(given, kept.normed, grad_kv, grads)
             grad = np.zeros(kept.normed.shape, dtype=np.float32)
             arrays.rms_norm_back(kept.normed, kept.factor, linear.through(given, grad_kv, "grad normed"), grad)
@@ -188,7 +181,7 @@ class Run:
             back(given, [np.asarray(value) for value in cotangents], grads)
             return tuple(mx.array(value) for value in grads)
 
-        return run(*self._inputs)  # type: ignore[no-any-return]
+        return cast(list[mx.array], run(*self._inputs))
 
     # ---- one layer ----
 
@@ -199,16 +192,16 @@ class Run:
         kept.factor = arrays.rms_norm(x, self._eps, normed)
         mask = self._mask
         if len(heads) == 1:
-            q, k, v = self._split(heads[0](given, normed, "qkv"), self._grouped[1], self._turns)
+            q, k, v = self._split(heads[0](given, normed, "qkv"), self._turns)
         else:
             asked, flat = self._places()
-            _, k, v = self._split(heads[1](given, normed, "qkv"), 0, self._turns)
+            _, k, v = self._split(heads[1](given, normed, "qkv"), self._turns, False)
             turns = np.take_along_axis(self._turns, asked[:, :, None], axis=1)
-            q, _, _ = self._split(heads[0](given, normed[flat], "q"), self._grouped[1], turns)
+            q, _, _ = self._split(heads[0](given, normed[flat], "q"), turns)
             mask = np.take_along_axis(mask, asked[:, :, None], axis=1)
             x = x[flat]
         kept.q, kept.k, kept.v = q, k, v
-        kept.attended = self._attend(given, place, q, k, v, mask)
+        kept.attended, kept.weights = attend(q, k, v, mask, self._prefix(given, place), self._new)
         x = np.add(x, out(given, kept.attended, "out"), out=scratch("between", x.shape))
         normed = kept.normed_again = self._new("normed again", x.shape)
         kept.factor_again = arrays.rms_norm(x, self._eps, normed)
@@ -219,8 +212,8 @@ class Run:
 
     def _layer_back(self, given: list[Array], place: int, grad: Array, grads: list[Any],
                     grad_kv: Sequence[Array] = ()) -> Array:  # fmt: skip
-        """The gradient (N, D) for a layer's input; ``grad``, that of its output, is overwritten. ``grad_kv``: what comes
-        to its keys and values from elsewhere."""
+        """The gradient (N, D) for a layer's input; ``grad``, that of its output, is overwritten. ``grad_kv``: what
+        comes to its keys and values from elsewhere."""
         *heads, out, gate_up, down = self._layers[place]
         kept = self._kept[place]
         grad_acted = down.through(given, grad, "grad acted")
@@ -228,23 +221,29 @@ class Run:
         arrays.swiglu_back(kept.gate_up, grad_acted, grad_gates, acted)
         down.back(given, acted, grad, grads)
         gate_up.back(given, kept.normed_again, grad_gates, grads)
-        arrays.rms_norm_back(kept.normed_again, kept.factor_again, gate_up.through(given, grad_gates, "grad normed"), grad)
+        grad_normed = gate_up.through(given, grad_gates, "grad normed")
+        arrays.rms_norm_back(kept.normed_again, kept.factor_again, grad_normed, grad)
         out.back(given, kept.attended, grad, grads)
-        grad_q, grad_k, grad_v = self._attend_back(given, place, out.through(given, grad, "grad attended"), grads)
+        grad_attended = out.through(given, grad, "grad attended")
+        grad_q, grad_k, grad_v, before = attend_back(kept.q, kept.k, kept.v, kept.weights, self._prefix(given, place),
+                                                     grad_attended)  # fmt: skip
+        for at, value in enumerate(before or ()):
+            grads[1 + 2 * place + at] = value[:, None]
         for total, more in zip((grad_k, grad_v), grad_kv, strict=False):
             total += more
         if len(heads) == 1:
-            grad_qkv = self._join(grad_q, grad_k, grad_v, self._turns)
+            grad_qkv = join(grad_q, grad_k, grad_v, self._turns)
             heads[0].back(given, kept.normed, grad_qkv, grads)
             grad_normed = heads[0].through(given, grad_qkv, "grad normed")
         else:
             asked, flat = self._places()
-            grad_qkv = self._join(None, grad_k, grad_v, self._turns)
+            grad_qkv = join(NOTHING, grad_k, grad_v, self._turns)
             heads[1].back(given, kept.normed, grad_qkv, grads)
             grad_normed = heads[1].through(given, grad_qkv, "grad normed")
-            grad_qkv = self._join(grad_q, None, None, np.take_along_axis(self._turns, asked[:, :, None], axis=1))
-            heads[0].back(given, kept.normed[flat], grad_qkv, grads)
-            _add_at(grad_normed, flat, asked.shape, heads[0].through(given, grad_qkv, "grad asked"))
+            turns = np.take_along_axis(self._turns, asked[:, :, None], axis=1)
+            grad_asked = join(grad_q, NOTHING, NOTHING, turns)
+            heads[0].back(given, kept.normed[flat], grad_asked, grads)
+            _add_at(grad_normed, flat, asked.shape, heads[0].through(given, grad_asked, "grad asked"))
             whole = np.zeros(grad_normed.shape, dtype=np.float32)
             _add_at(whole, flat, asked.shape, grad)
             grad = whole
@@ -256,105 +255,20 @@ class Run:
         assert self._asked is not None
         return self._asked, (self._asked + np.arange(self._rows)[:, None] * self._length).reshape(-1)
 
-    # ---- heads ----
+    def _split(self, z_M_E: Array, turns_B_Q_H: Any, queries: bool = True) -> tuple[Array, Array, Array]:
+        kv_heads, each, dim = self._grouped
+        return split(z_M_E, each if queries else 0, turns_B_Q_H, kv_heads, dim, self._new)
 
-    def _split(self, z_M_E: Array, queries: int, turns_B_Q_R: Any) -> tuple[Array, Array, Array]:
-        """Queries (G, B, R, Q, K) if there are any, then keys and values (G, B, Q, K), if there are any; queries and
-        keys turned by their positions."""
-        kv_heads, _, dim = self._grouped
-        rows, asking = turns_B_Q_R.shape[:2]
-        width, keys = kv_heads * queries * dim, z_M_E.shape[1] - kv_heads * queries * dim
-        q = k = v = NOTHING
-        if queries:
-            parts = pairs(z_M_E[:, :width]).reshape(rows, asking, kv_heads, queries, dim // 2)
-            q = self._new("q", (kv_heads, rows, queries, asking, dim))
-            np.multiply(parts.transpose(2, 0, 3, 1, 4), turns_B_Q_R[:, None], out=pairs(q))
-        if keys:
-            parts = pairs(z_M_E[:, width : width + keys // 2]).reshape(rows, asking, kv_heads, dim // 2)
-            k, v = (self._new(use, (kv_heads, rows, asking, dim)) for use in "kv")
-            np.multiply(parts.transpose(2, 0, 1, 3), turns_B_Q_R, out=pairs(k))
-            v[:] = z_M_E[:, width + keys // 2 :].reshape(rows, asking, kv_heads, dim).transpose(2, 0, 1, 3)
-        return q, k, v
-
-    def _join(self, grad_q: Array | None, grad_k: Array | None, grad_v: Array | None, turns_B_Q_R: Any) -> Array:
-        """The gradient (B*Q, E) of what was split, from those of its parts."""
-        kv_heads, queries, dim = self._grouped
-        rows, asking = turns_B_Q_R.shape[:2]
-        width = 0 if grad_q is None else kv_heads * queries * dim
-        keys = 0 if grad_k is None else kv_heads * dim
-        out = scratch("grad qkv", (rows * asking, width + 2 * keys))
-        back = turns_B_Q_R.conj()
-        if grad_q is not None:
-            parts = pairs(out[:, :width]).reshape(rows, asking, kv_heads, queries, dim // 2)
-            np.multiply(pairs(grad_q), back[:, None], out=parts.transpose(2, 0, 3, 1, 4))
-        if grad_k is not None and grad_v is not None:
-            parts = pairs(out[:, width : width + keys]).reshape(rows, asking, kv_heads, dim // 2)
-            np.multiply(pairs(np.ascontiguousarray(grad_k)), back, out=parts.transpose(2, 0, 1, 3))
-            out[:, width + keys :].reshape(rows, asking, kv_heads, dim).transpose(2, 0, 1, 3)[:] = grad_v
-        return out
-
-    def _attend(self, given: list[Array], place: int, q: Array, k: Array, v: Array, mask_B_Q_T: Array) -> Array:
-        """Attention over the prefix and the own row, (B*Q, H*K); keeps the weights. The R queries of a key-value head go
-        through one matmul, and so do all rows' over the prefix."""
-        kv_heads, rows, queries, asking, dim = q.shape
-        before = self._prefix(given, place)
-        seen = before[0].shape[1] + k.shape[2]
-        weights = self._kept[place].weights = self._new("weights", (kv_heads, rows, queries, asking, seen))
-        own, first = _parts(weights, k.shape[2])
-        np.matmul(q.reshape(kv_heads, rows, -1, dim), k.swapaxes(-1, -2), out=own)
-        if self._prefixed:
-            np.matmul(q.reshape(kv_heads, -1, dim), before[0].swapaxes(-1, -2), out=first)
-        arrays.softmax(weights.reshape(kv_heads * rows, -1, seen), mask_B_Q_T)
-        mixed = np.matmul(own, v, out=scratch("mixed", (kv_heads, rows, queries * asking, dim)))
-        if self._prefixed:
-            mixed += np.matmul(first, before[1], out=scratch("mixed too", (kv_heads, rows * queries * asking, dim))
-                               ).reshape(mixed.shape)  # fmt: skip
-        out = self._new("attended", (rows, asking, kv_heads, queries, dim))
-        out.transpose(2, 0, 3, 1, 4)[:] = mixed.reshape(q.shape)
-        return out.reshape(rows * asking, -1)
-
-    def _attend_back(self, given: list[Array], place: int, grad_M_HK: Array,
-                     grads: list[Any]) -> tuple[Array, Array, Array]:  # fmt: skip
-        kept = self._kept[place]
-        q, k, v = kept.q, kept.k, kept.v
-        kv_heads, rows, queries, asking, dim = q.shape
-        grad = scratch("grad mixed", (kv_heads, rows, queries * asking, dim))
-        by_token = grad_M_HK.reshape(rows, asking, kv_heads, queries, dim)
-        grad.reshape(q.shape)[:] = by_token.transpose(2, 0, 3, 1, 4)
-        grad_weights = scratch("grad weights", kept.weights.shape)
-        own, first = _parts(kept.weights, k.shape[2])
-        grad_own, grad_first = _parts(grad_weights, k.shape[2])
-        before, q_flat, grad_flat = self._prefix(given, place), q.reshape(kv_heads, -1, dim), grad.reshape(kv_heads, -1, dim)
-        np.matmul(grad, v.swapaxes(-1, -2), out=grad_own)
-        grad_v = np.matmul(own.swapaxes(-1, -2), grad, out=scratch("grad v", v.shape))
-        if self._prefixed:
-            np.matmul(grad_flat, before[1].swapaxes(-1, -2), out=grad_first)
-            grads[2 + 2 * place] = np.matmul(first.swapaxes(-1, -2), grad_flat)[:, None]
-        flat = (kv_heads * rows, queries * asking, -1)
-        arrays.softmax_back(kept.weights.reshape(flat), grad_weights.reshape(flat))
-        grad_q = np.matmul(grad_own, k, out=scratch("grad q", grad.shape))
-        grad_k = np.matmul(grad_own.swapaxes(-1, -2), q.reshape(grad.shape), out=scratch("grad k", k.shape))
-        if self._prefixed:
-            grad_q += np.matmul(grad_first, before[0]).reshape(grad.shape)
-            grads[1 + 2 * place] = np.matmul(grad_first.swapaxes(-1, -2), q_flat)[:, None]
-        return grad_q.reshape(q.shape), grad_k, grad_v
-
-    def _prefix(self, given: list[Array], place: int) -> tuple[Array, Array]:
+    def _prefix(self, given: list[Array], place: int) -> tuple[Array, Array] | None:
         """The prefix's keys and values (G, P, K) at a layer."""
         if not self._prefixed:
-            return np.empty((1, 0, 0), np.float32), NOTHING
+            return None
         keys, values = given[1 + 2 * place : 3 + 2 * place]
         return keys[:, 0], values[:, 0]
 
     def _new(self, use: str, shape: tuple[int, ...]) -> Array:
         """What is kept for a backward, or only until the next layer."""
         return np.empty(shape, dtype=np.float32) if self._learns else scratch(use, shape)
-
-
-def _parts(scores: Array, own: int) -> tuple[Array, Array]:
-    """Of (G, B, R, Q, S): the own rows' columns as (G, B, R*Q, T), and the prefix's as (G, B*R*Q, P)."""
-    kv_heads, rows, *_, seen = scores.shape
-    return scores.reshape(kv_heads, rows, -1, seen)[..., seen - own :], scores.reshape(kv_heads, -1, seen)[..., : seen - own]
 
 
 def _add_at(out_N_D: Array, flat: np.ndarray, asked: tuple[int, ...], grad_M_D: Array) -> None:

@@ -71,9 +71,13 @@ def get_adapter(brain: Brain) -> dict[str, mx.array]:
 
 
 def set_adapter(brain: Brain, tensors: Mapping[str, mx.array | np.ndarray]) -> None:
-    """Replaces all of the adapter's tensors (float32); names and shapes must match exactly."""
+    """Replaces all of the adapter's tensors (float32); names and shapes must match exactly. Where all are as they were,
+    what was computed from them stays good."""
     arrays = {key: mx.array(value).astype(mx.float32) for key, value in tensors.items()}
-    check_names_and_shapes(arrays, get_adapter(brain), "adapter", AdapterError)
+    before = get_adapter(brain)
+    check_names_and_shapes(arrays, before, "adapter", AdapterError)
+    if all(mx.array_equal(value, before[key]).item() for key, value in arrays.items()):
+        return
     brain.model.update(tree_unflatten(list(arrays.items())))
     mx.eval(brain.model.parameters())
     brain.bump()
