@@ -157,10 +157,9 @@ def _attend(
         # one matmul a head for all rows, since the prefix (G, 1, P, K) is the same for each
         flat = q.reshape(kv_heads, heads // kv_heads, rows * asking, dim)
         prefix_scores = (flat @ prefix[0].swapaxes(-1, -2)).reshape(heads, rows, asking, -1)
-    own, seen, total = kernels.attention_weights(scores, mask_B_Q_T, prefix_scores)
+    own, seen = kernels.attention_weights(scores, mask_B_Q_T, prefix_scores)
     out = own.reshape(*grouped.shape[:-1], -1).astype(v.dtype) @ v[:, None]
     if prefix is not None and seen is not None:
         seen = seen.reshape(kv_heads, heads // kv_heads, rows * asking, -1).astype(v.dtype)
         out = out + (seen @ prefix[1]).reshape(out.shape)
-    out = out.reshape(heads, rows * asking, dim) / total.reshape(heads, rows * asking, 1).astype(v.dtype)
-    return out.transpose(1, 0, 2).reshape(rows * asking, heads * dim)
+    return out.reshape(heads, rows * asking, dim).transpose(1, 0, 2).reshape(rows * asking, heads * dim)
