@@ -29,7 +29,8 @@ from npc.weights import Weights
 
 __all__ = ["CUE", "ClosedPolicy", "Decision", "action_logps", "child_logps", "entropy", "kl", "turn_text"]
 
-TRAINING_BYTES = 384 << 20  # what one batch keeps for its backward
+TRAINING_BYTES = 384 << 20  # what one batch keeps for its backward, at most
+TRAINING_TOKENS = 1024  # of one batch, at most: from 500 on a matmul runs at its full rate, and shorter is better cached
 
 
 def turn_text(observation: str) -> str:
@@ -197,8 +198,7 @@ class ClosedPolicy:
         return [decisions[row] for row in range(len(prompts))]
 
     def training_tokens(self, longest: int) -> int:
-        """How many tokens, in rows of up to ``longest``, one forward and backward keeps: enough for matmuls at their
-        full rate, and no more memory than ``TRAINING_BYTES``."""
+        """How many tokens, in rows of up to ``longest``, one forward and backward takes together."""
         reading, config = self.present()[0], self.brain.config
         if isinstance(reading, Foreign):
             kept = 3 * width_of(reading)  # MLX keeps about three times a layer's widest result
@@ -206,7 +206,7 @@ class ClosedPolicy:
             seen = config.num_attention_heads * (len(self.prefix_ids) + longest)
             heads = 2 * (config.num_attention_heads + config.num_key_value_heads) * config.head_dim
             kept = 2 * config.hidden_size + heads + seen + 2 * config.intermediate_size
-        return max(longest, TRAINING_BYTES // (4 * kept * len(self.brain.model.layers)))
+        return max(longest, min(TRAINING_TOKENS, TRAINING_BYTES // (4 * kept * len(self.brain.model.layers))))
 
     def training_rows(self, longest: int, most: int) -> int:
         """How many prompts of up to ``longest`` tokens one forward and backward can keep, ``most`` at most."""
