@@ -30,7 +30,7 @@ from npc.weights import Weights
 __all__ = ["CUE", "ClosedPolicy", "Decision", "action_logps", "child_logps", "entropy", "kl", "turn_text"]
 
 TRAINING_BYTES = 384 << 20  # what one batch keeps for its backward, at most
-TRAINING_TOKENS = 1024  # of one batch, at most: from 500 on a matmul runs at its full rate, and shorter is better cached
+TRAINING_TOKENS = 1024  # of one batch, at most: from 500 on a matmul runs at its full rate, and less is better cached
 
 
 def turn_text(observation: str) -> str:
