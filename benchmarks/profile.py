@@ -19,6 +19,7 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -128,8 +129,8 @@ def profiled(worker: Any, job: dict[str, Any]) -> dict[str, Any]:
 
     clock = Clock()
     brain = worker.policy.brain
-    config = brain.config
-    a, b = mx.random.normal((2048, config.hidden_size)), mx.random.normal((config.intermediate_size, config.hidden_size))
+    inner, outer = brain.config.hidden_size, brain.config.intermediate_size
+    a, b = mx.random.normal((2048, inner)), mx.random.normal((outer, inner))
     mx.eval(a, b)
     best = math.inf
     for _ in range(12):
@@ -161,7 +162,7 @@ def profiled(worker: Any, job: dict[str, Any]) -> dict[str, Any]:
     optimizer = Optimizer()
     timed("optimizer step", lambda: optimizer.step(worker.reference, found.arrays, 1e-4))
     for what, value in (("episodes", episodes), ("gradient", found), ("adapter", worker.reference)):
-        timed(f"{what} through a pipe", lambda value=value: pickle.loads(pickle.dumps(value)))
+        timed(f"{what} through a pipe", partial(_there_and_back, value))
     author = Author(job["model"], brain.name, "", weights_hash(brain), brain.base_hash, brain.tokenizer_hash)
     with tempfile.TemporaryDirectory() as folder:
         log = Logbook(Path(folder) / "log.b22", scenario, "python -m benchmarks.profile", "profile")
@@ -169,9 +170,13 @@ def profiled(worker: Any, job: dict[str, Any]) -> dict[str, Any]:
         timed("log write", lambda: log.add(episodes, author, "train", "train", prefix, 1, 1))
         log.close()
     return {
-        "model": brain.name, "matmul_gflops": 2 * 2048 * config.hidden_size * config.intermediate_size / best / 1e9,
+        "model": brain.name, "matmul_gflops": 2 * 2048 * inner * outer / best / 1e9,
         "turns": turns, "rollout": rollout, "update": update, "trainer": trainer,
     }  # fmt: skip
+
+
+def _there_and_back(value: Any) -> Any:
+    return pickle.loads(pickle.dumps(value))
 
 
 def run(args: argparse.Namespace) -> dict[str, Any]:
@@ -200,7 +205,8 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
 def tables(found: dict[str, Any]) -> Iterator[Table]:
     """One table for rollout, update and trainer."""
     both = sum(sum(found[name].values()) for name in ("rollout", "update"))
-    titles = {"rollout": "rollout", "update": "update, the reference's forward included", "trainer": "the trainer's own"}
+    titles = {"rollout": "rollout", "update": "update, the reference's forward included",
+              "trainer": "the trainer's own"}  # fmt: skip
     for name, title in titles.items():
         parts = sorted(found[name].items(), key=lambda item: -item[1])
         whole = both if name == "trainer" else sum(found[name].values())
