@@ -211,7 +211,8 @@ def tables(found: dict[str, Any]) -> Iterator[Table]:
         parts = sorted(found[name].items(), key=lambda item: -item[1])
         whole = both if name == "trainer" else sum(found[name].values())
         spent = sum(found[name].values())
-        table = Table(title=f"{title}: {spent:.3f} s, {1e3 * spent / found['turns']:.3g} ms a turn", title_justify="left")
+        each = 1e3 * spent / found["turns"]
+        table = Table(title=f"{title}: {spent:.3f} s, {each:.3g} ms a turn", title_justify="left")
         table.add_column("")
         table.add_column("ms a turn", justify="right")
         table.add_column("share of rollout and update" if name == "trainer" else "share", justify="right")
