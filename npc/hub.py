@@ -52,3 +52,16 @@ def is_whole(folder: Path) -> bool:
         parts = set(json.loads(index.read_text(encoding="utf-8"))["weight_map"].values())
         return all((folder / part).is_file() for part in parts)
     return any(folder.glob("model*.safetensors"))
+
+
+def cached_ids() -> list[str]:
+    """The models in the hub's cache that are whole, whatever they can do."""
+    from huggingface_hub import constants, scan_cache_dir
+    from huggingface_hub.errors import CacheNotFound
+
+    try:
+        found = scan_cache_dir(constants.HF_HUB_CACHE).repos
+    except CacheNotFound:
+        return []
+    whole = (any(is_whole(one.snapshot_path) for one in repo.revisions) for repo in found)
+    return sorted(repo.repo_id for repo, good in zip(found, whole, strict=True) if repo.repo_type == "model" and good)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,10 @@ import numpy as np
 from npc.errors import ModelError
 from npc.forward import causal_mask, hidden_states, output_rows
 from npc.mlx import mx
-from npc.models import Brain
+from npc.models import Brain, base_weights
+from npc.models.foreign import load_by_mlx_lm
+from npc.policy import ClosedPolicy
+from npc.reading import is_plain_llama
 from npc.reference import GgufFile, next_token_logps
 from npc.tokenizer import TextTokenizer
 from npc.weights import weights_of
@@ -25,6 +28,8 @@ TEXTS = (
 )
 # |log p here - log p of the float64 reference|: what weights rounded to float16 explain (measured: 0.011)
 TOLERANCE = 0.05
+# of a decision's probabilities, by the precision that the weights are held in
+DECISION_TOLERANCE = {mx.float32: 1e-4, mx.float16: 2e-2, mx.bfloat16: 1e-1}
 QUESTION, ANSWER = "What is the capital of France?", "Paris"
 
 
@@ -69,6 +74,51 @@ def answer(brain: Brain, question: str = QUESTION, most: int = 24) -> str:
         if ids[-1] == end:
             break
     return tokenizer.decode([i for i in ids[asked:] if i != end]).strip()
+
+
+def describe(brain: Brain) -> str:
+    """What kind of model it is, how large, and how it is held."""
+    held = base_weights(brain)
+    modules = [module for _, module in brain.model.named_modules() if "scales" in module]
+    packed = sum(module.scales.size * module.group_size for module in modules)
+    tail = ("scales", "biases")
+    plain = sum(value.size for name, value in held.items() if value.dtype != mx.uint32 and not name.endswith(tail))
+    kind = brain.source.get("model_type", brain.config.model_type)
+    how = "quantised" if packed else str(brain.precision).rpartition(".")[2]
+    whose = "our own forward" if is_plain_llama(brain.model) else "mlx-lm's forward"
+    return f"{kind}, {len(brain.model.layers)} blocks, {plain + packed:,} parameters, held as {how}, by {whose}"
+
+
+def prove_decisions(
+    brain: Brain, prefix: str, turns: Sequence[tuple[str, tuple[str, ...]]], tau: float = 1.0
+) -> tuple[float, float]:
+    """The largest difference between a decision's probabilities and those by mlx-lm's plain forward, without a mask, a
+    cache or a shared prefix, one phrase after the other; and what is allowed. Raises ModelError where it is above."""
+    acting = ClosedPolicy(brain, prefix)
+    plain = load_by_mlx_lm(brain.folder).model if is_plain_llama(brain.model) else brain.model
+    bound = DECISION_TOLERANCE[brain.precision]
+    worst = 0.0
+    decided = acting.decide([text for text, _ in turns], [legal for _, legal in turns], tau)
+    for decision, (_, legal) in zip(decided, turns, strict=True):
+        before = [*acting.prefix_ids, *decision.prompt_ids]
+        wanted = _plain_probabilities(plain, before, [acting.table.ids(phrase) for phrase in legal], tau)
+        worst = max(worst, float(np.abs(wanted - decision.probs).max()))
+    if not worst <= bound:
+        raise ModelError(f"{brain.name}: a probability differs by {worst:.3f} from mlx-lm's plain forward")
+    return worst, bound
+
+
+def _plain_probabilities(model: Any, before: list[int], ids_A: list[list[int]], tau: float) -> np.ndarray:
+    rows = {tuple(ids): np.array(model(mx.array([[*before, *ids]]))[0].astype(mx.float32)) for ids in ids_A}
+    found = []
+    for ids in ids_A:
+        logp = 0.0
+        for at, token in enumerate(ids):
+            legal = sorted({other[at] for other in ids_A if len(other) > at and other[:at] == ids[:at]})
+            logits = rows[tuple(ids)][len(before) + at - 1, legal].astype(np.float64) / tau
+            logp += logits[legal.index(token)] - np.log(np.exp(logits - logits.max()).sum()) - logits.max()
+        found.append(np.exp(logp))
+    return np.array(found)
 
 
 def check_round_trip(tokenizer: TextTokenizer, texts: Iterable[str]) -> int:

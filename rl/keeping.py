@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+import scenarios
 from npc.adapters import attach, get_adapter, load_adapter, save_adapter, set_adapter
 from npc.models import Brain, load
 from rl.config import TrainConfig, from_run
@@ -168,6 +169,7 @@ class Keeper:
 def start_brain(config: TrainConfig) -> Brain:
     """The model with the adapter that the run starts from."""
     brain = load(config.model)
+    brain.check_speaks(scenarios.get(config.scenario).vocabulary)
     if config.adapter:
         load_adapter(brain, config.adapter)
     else:

@@ -105,6 +105,7 @@ def make_policy(spec: PolicySpec, scenario: Scenario, tau: float = 1.0) -> Polic
     from npc.models import load
 
     brain = load(spec.model)
+    brain.check_speaks(scenario.vocabulary)
     if spec.adapter is not None:
         load_adapter(brain, spec.adapter)
     return ModelPolicy(brain, scenario.prefix, tau, scenario.free_text)

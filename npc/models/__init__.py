@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from npc import catalog
-from npc.errors import ModelError
+from npc.errors import ModelError, PolicyError
 from npc.hub import is_hub_id
 from npc.llama import Llama, LlamaConfig, computes
 from npc.mlx import ON_CPU, flat, mx, nn, tree_unflatten
@@ -31,7 +31,7 @@ class Brain:
 
     ``base_hash`` is of the base weights as they were loaded, ``tokenizer_hash`` of the tokenizer. ``version``
     counts the changes of weights: what was computed from older weights (a prefix cache) is stale when it has
-    moved. ``form`` is how it reads its prompt, ``source`` the config.json it was loaded with.
+    moved. ``form`` is how it reads its prompt, ``source`` the config.json it was loaded with, ``folder`` where from.
     """
 
     model: nn.Module
@@ -43,6 +43,7 @@ class Brain:
     version: int = 0
     form: PromptForm = PLAIN
     source: dict[str, Any] = field(default_factory=dict)
+    folder: Path = Path()
 
     @property
     def tokenizer_hash(self) -> str:
@@ -62,6 +63,16 @@ class Brain:
     def prefix_ids(self, prefix: str) -> list[int]:
         """The ids of a static prefix, as this model reads it."""
         return [*self.form.head_ids, *self.tokenizer.encode(prefix)]
+
+    def check_speaks(self, words: Iterable[str]) -> None:
+        """Raises ModelError for the first word that doesn't come back from its ids, so that no phrase can hold it."""
+        for word in words:
+            try:
+                back = self.tokenizer.decode(self.tokenizer.encode(f"{self.form.lead}{word}")).strip()
+            except PolicyError as error:
+                raise ModelError(f"{self.name}: its tokenizer can't speak the actions: {error}") from error
+            if back != word:
+                raise ModelError(f"{self.name}: its tokenizer can't speak the actions: it makes {back!r} of {word!r}")
 
     def prompt_ids(self, observation: str) -> list[int]:
         """The ids of a turn's prompt, behind the prefix."""
@@ -147,7 +158,7 @@ def load_folder(folder: Path, name: str, form: PromptForm | None = None) -> Brai
         base_hash = hash_arrays(weights)
         model = _llama(config, weights, folder)
     mx.eval(model.parameters())
-    return _checked(Brain(model, tokenizer, name, base_hash, form=form, source=raw), folder)
+    return _checked(Brain(model, tokenizer, name, base_hash, form=form, source=raw, folder=folder), folder)
 
 
 def _llama(config: LlamaConfig, weights: Mapping[str, mx.array], folder: Path) -> Llama:

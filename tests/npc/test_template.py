@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
+from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers
 from tokenizers.processors import TemplateProcessing
 
 from npc import adapters, template
@@ -143,3 +143,22 @@ def test_phrases_that_come_back_otherwise_are_named():
 def test_phrases_with_equal_ids_are_named():
     with pytest.raises(PolicyError, match="'go to' and 'go too' have the same ids"):
         build_layout(("go to", "wait", "go too"), [[1, 2, 0], [3, 0], [1, 2, 0]])
+
+
+@pytest.mark.parametrize("prepends", [False, True])
+def test_a_vocabulary_of_characters_with_bytes_to_fall_back_on_speaks(prepends, tmp_path):
+    """As Gemma's (spaces are letters) and Llama 2's (a text begins with one) are written."""
+    letters = ["<eos>", "<bos>", *(f"<0x{byte:02X}>" for byte in range(256)), "▁", *"abcdefghijklmnopqrstuvwxyz"]
+    made = Tokenizer(models.BPE({text: at for at, text in enumerate(letters)}, [], byte_fallback=True, fuse_unk=True))
+    first = [normalizers.Prepend("▁")] if prepends else []
+    made.normalizer = normalizers.Sequence([*first, normalizers.Replace(" ", "▁")])
+    steps = [decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse()]
+    made.decoder = decoders.Sequence([*steps, decoders.Strip(" ", 1, 0)] if prepends else steps)
+    made.add_special_tokens(["<eos>", "<bos>"])
+    made.post_processor = TemplateProcessing(single="<bos> $A", special_tokens=[("<bos>", 1)])
+    acting = ClosedPolicy(load(folder(tmp_path / "model", "gemma3_text", like=TextTokenizer(made))), " go Ünder")
+    assert acting.brain.form.kind == "text" and acting.prefix_ids[0] == 1
+    acting.brain.check_speaks(["lantern", "Ünder", "2048"])
+    legal = ("go to the inn", "go to", "wait", "take 2")
+    (decision,) = acting.decide(["rope 12"], [legal])
+    assert sum(decision.probs) == pytest.approx(1) and decision.phrase in legal

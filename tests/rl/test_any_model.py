@@ -4,10 +4,12 @@ import json
 
 import numpy as np
 import pytest
+from tokenizers import Tokenizer, normalizers
 
 import rl.learner as learner
 from npc import adapters
 from npc.adapters.tools import inspect
+from npc.models import __main__ as models
 from npc.models import base_weights, hash_arrays, load
 from rl import evaluate, train
 from rl.learner import Settings, collect, set_up
@@ -67,3 +69,44 @@ def test_what_cant_act_gets_one_line(config, says, tmp_path, capsys):
     said = capsys.readouterr().err
     assert says in said and "config.json" in said and said.count("\n") == 1
     assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(("kind", "bits", "whose"), [("qwen3", 0, "mlx-lm's"), ("llama", 4, "our own")])
+def test_check_compares_decisions_with_the_plain_forward(kind, bits, whose, tmp_path, capsys, monkeypatch):
+    model = folder(tmp_path / "model", kind, chat=True, bits=bits, like=load("nano").tokenizer)
+    assert models.main(["check", str(model)]) == 0
+    said = capsys.readouterr().out
+    assert f"model: {kind}, 3 blocks" in said and f"by {whose} forward" in said and "by its chat template" in said
+    assert "from mlx-lm's plain forward (tolerance 0.0001)" in said and said.endswith("model is as it should be\n")
+    monkeypatch.setattr("npc.foreign.NEVER" if kind == "qwen3" else "npc.tree.MASKED", 0)  # what no token may see
+    assert models.main(["check", str(model)]) == 2
+    assert "differs by" in capsys.readouterr().err
+
+
+def test_a_tokenizer_that_cant_speak_is_refused_before_anything_is_written(tmp_path, capsys):
+    model = folder(tmp_path / "model", "qwen3", like=load("nano").tokenizer)
+    tokenizer = Tokenizer.from_file(str(model / "tokenizer.json"))
+    tokenizer.normalizer = normalizers.Lowercase()
+    tokenizer.save(str(model / "tokenizer.json"))
+    assert train.main([*FEW, "--model", str(model), "--out", str(tmp_path / "run")]) == 2
+    assert evaluate.main(["--scenario", "fetch_item", "--policy", str(model), "--episodes", "2"]) == 2
+    assert models.main(["check", str(model)]) == 2
+    lines = capsys.readouterr().err.splitlines()
+    assert len(lines) == 3 and all("can't speak the actions: it makes 'mara' of 'Mara'" in line for line in lines)
+    assert not (tmp_path / "run").exists()
+
+
+def test_what_is_in_the_hubs_cache_is_listed_and_pulled(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "hub"))
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    monkeypatch.chdir(tmp_path)
+    assert models.main(["list"]) == 0 and "of the hub" not in capsys.readouterr().out
+    model = tmp_path / "hub" / "models--some-org--tiny"
+    (model / "refs").mkdir(parents=True)
+    (model / "refs" / "main").write_text("0" * 40)
+    at = folder(model / "snapshots" / ("0" * 40), "qwen3")
+    assert models.main(["list", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out.splitlines()[-1])["name"] == "some-org/tiny"
+    assert models.main(["pull", "some-org/tiny"]) == 0 and str(at) in capsys.readouterr().out
+    assert models.main(["pull", "some-org/other"]) == 2
+    assert "the hub can't be reached" in capsys.readouterr().err
