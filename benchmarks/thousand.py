@@ -82,6 +82,15 @@ def enough(costs: Costs, workers: int) -> dict[str, int]:
     return {"ranks": max(1, math.ceil(turns * costs.learn_s)), "decoders": max(1, math.ceil(turns * costs.decode_s))}
 
 
+def split(costs: Costs, processes: int) -> dict[str, float]:
+    """So many processes in all, shared out so that those that learn keep up with those that play. It is also what they
+    do where every one plays and learns (`mlx.launch`): processes / (seconds to play a turn + to learn from it)."""
+    learners = costs.learn_s * play_rate(costs)
+    players = processes / (1 + learners)
+    return {"learners_per_player": learners, "processes": processes, "players": players,
+            "learners": processes - players, "turns_per_s": players * play_rate(costs)}  # fmt: skip
+
+
 def ladder(costs: Costs, workers: int, groups: int) -> list[tuple[str, Farm]]:
     """From what is built to what `workers` take, one remedy more in every line."""
     farm = Farm(workers, 16, ahead=1)
@@ -133,7 +142,7 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
     return {
         "scenario": scenario.name, "model": args.model, "measured": asdict(found),
         "volumes": volumes(costs, counts), "broadcasts": broadcasts(costs, adapters, args.workers),
-        "saturation": saturation(costs), "learners_per_player": costs.learn_s * play_rate(costs),
+        "saturation": saturation(costs), "split": split(costs, args.workers),
         "lags": [told(costs, Farm(count, groups, ahead=None, sharded=True, spread=True, halving=True, fanout=4,
                               **enough(costs, count)))
                  for count in counts for groups in BATCHES],
@@ -178,7 +187,8 @@ def show(found: dict[str, Any], console: Console) -> None:
         "tree_s_1_gbit": "{:,.2f}", "tree_s_10_gbit": "{:,.2f}"})  # fmt: skip
     _table(console, "where a lone driver is full", found["saturation"], {
         "step": "{}", "us_per_turn": "{:,.1f}", "turns_per_s": "{:,.0f}", "workers": "{:,.1f}"})  # fmt: skip
-    console.print(f"learners a player: {found['learners_per_player']:.2f}")
+    console.print("{learners_per_player:.2f} learners a player; of {processes:,} processes in all, {players:,.0f} play "
+                  "and {learners:,.0f} learn, {turns_per_s:,.0f} turns a second".format(**found["split"]))  # fmt: skip
     _table(console, "lag in updates, workers going on by themselves, learners keeping up", found["lags"], {
         "workers": "{:,}", "groups": "{:,}", "lag_mean": "{:.2f}", "lag_p50": "{}", "lag_p95": "{}", "lag_max": "{}",
         "update_s": "{:,.2f}", "worker_share": "{:.0%}"})  # fmt: skip

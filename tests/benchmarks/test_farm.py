@@ -16,7 +16,7 @@ from rich.console import Console
 
 from benchmarks.events import Events, Meter, Station
 from benchmarks.farm import Costs, Farm, Run, simulate
-from benchmarks.thousand import broadcasts, enough, ladder, play_rate, saturation, show, told, volumes
+from benchmarks.thousand import broadcasts, enough, ladder, play_rate, saturation, show, split, told, volumes
 
 COSTS = Costs(
     play_s={1: 2e-3, 4: 1.5e-3, 16: 1e-3}, turns=(20, 40, 60), pack_s=2e-5, decode_s=3e-5, parcel_bytes=300.0,
@@ -157,6 +157,9 @@ def test_the_plan_by_hand():
     assert steps["learn"]["workers"] == pytest.approx(0.5)
     assert steps["all of it"]["us_per_turn"] == pytest.approx(2060)
     assert enough(COSTS, 1000) == {"ranks": 2500, "decoders": 38}
+    shared = split(COSTS, 1000)
+    assert shared["players"] == pytest.approx(1000 / 3)
+    assert shared["turns_per_s"] == pytest.approx(1000 / (COSTS.play_s[16] + COSTS.learn_s))
     (row,) = broadcasts(COSTS, {"nano": 1_000_000}, 1000)
     assert row["star_s_1_gbit"] == pytest.approx(8.0005)
     assert row["tree_s_10_gbit"] == pytest.approx(5 * (0.0005 + 4 * 0.0008))
@@ -175,10 +178,10 @@ def test_the_tables_show_what_was_found():
     costs: dict[str, Any] = {name: getattr(COSTS, name) for name in COSTS.__dataclass_fields__}
     found = {"scenario": "s", "model": "m", "measured": {"costs": costs}, "volumes": volumes(COSTS, [8]),
              "broadcasts": broadcasts(COSTS, {"m": 1_000_000}, 8), "saturation": saturation(COSTS),
-             "learners_per_player": 2.0, "lags": rungs, "ladder": rungs}  # fmt: skip
+             "split": split(COSTS, 8), "lags": rungs, "ladder": rungs}  # fmt: skip
     out = io.StringIO()
     show(found, Console(file=out, width=200))
-    for text in ("as built, 16 groups", "1,000 µs with 16 groups", "300 / 250 bytes", "learners a player: 2.00"):
+    for text in ("as built, 16 groups", "1,000 µs with 16 groups", "300 / 250 bytes", "2.00 learners a player"):
         assert text in out.getvalue()
 
 
