@@ -180,8 +180,8 @@ class Actors:
         start = self.scenario.digest(self.scenario.build(plan.seed, plan.options))
         return Episode(plan, start, ended=FAILED, error=why)
 
-    def _welcome(self, facts: Facts) -> None:
-        """Raises PlayersError for an actor that would play something else."""
+    def _welcome(self, facts: Facts) -> str:
+        """Where the actor is. Raises PlayersError for one that would play something else."""
         wanted = {"scenario_version": self.scenario.version, "source_hash": self.scenario.source_hash,
                   "base_hash": self._ours.base_hash, "tokenizer_hash": self._ours.tokenizer_hash}  # fmt: skip
         for name, ours in wanted.items():
@@ -191,3 +191,4 @@ class Actors:
                     f"the actor on {facts.node} has {name} {theirs!r}, this training {ours!r}: install the same "
                     "version of the project, with the same model, on every node"
                 )
+        return f" on {facts.node}"

@@ -84,19 +84,21 @@ class Member:
     since: float
     ready: bool = False
     facts: Any = None
+    where: str = ""
     failed_starts: int = 0
 
 
 @dataclass
 class Crew:
-    """`size` players, each with up to `depth` pieces of work at a time. `welcome` looks at an introduction, and raises
-    PlayersError for one that won't do. `patience` is how many seconds a piece of work may take."""
+    """`size` players, each with up to `depth` pieces of work at a time. `welcome` looks at an introduction and says
+    where the player is (" on NODE"), or raises PlayersError for one that won't do. `patience` is how many seconds a piece
+    of work may take."""
 
     backend: Backend
     size: int
     patience: float
     say: Callable[[str], None]
-    welcome: Callable[[Any], None] = lambda facts: None
+    welcome: Callable[[Any], str] = lambda facts: ""
     depth: int = 1
     clock: Callable[[], float] = time.monotonic
     start_s: float = START_S
@@ -189,7 +191,7 @@ class Crew:
         member.mail.popleft()
         member.since = self.clock()
         if task is None:
-            self.welcome(value)
+            member.where = self.welcome(value)
             member.ready, member.facts, member.failed_starts = True, value, 0
         else:
             self._done.append(Done(task.number, value))
@@ -217,4 +219,5 @@ class Crew:
         self._members[at] = self._started(member.place, failed_starts)
         if member.ready:
             self.restarts += 1
-            self.say(f"actor {member.place} {why}: another is started in its place, and what it was at is played again")
+            self.say(f"actor {member.place}{member.where} {why}: another is started in its place, and what it was at "
+                     "is played again")  # fmt: skip

@@ -48,7 +48,9 @@ class RayBackend:
         try:
             self._ray.init(**how, log_to_driver=False, logging_level=logging.ERROR)
         except (ConnectionError, RuntimeError, ValueError, OSError) as error:
-            where, remedy = (f"at {address}", "look with: ray status") if address else ("here", "try --runtime process")
+            where, remedy = "here", "try --runtime process"
+            if address:
+                where, remedy = f"at {address}", "look with: ray status (RAY_AUTH_MODE has to be the cluster's)"
             raise PlayersError(f"--runtime ray: no Ray {where}: {_first_line(error)}; {remedy}") from error
         _hush()
         if threading.current_thread() is threading.main_thread():  # Ray takes signals that the command answers itself

@@ -93,11 +93,14 @@ def test_work_goes_round_and_comes_back_as_it_ends() -> None:
 
 def test_a_dead_players_work_is_done_by_another() -> None:
     died = PlayerLost("died (killed)")
-    crew, stage, said = crew_of(lambda player, work: (1.0, died if player == 0 and work else work))
+    acts = lambda player, work: (1.0, died if player == 0 and work else work)  # noqa: E731
+    crew, stage, said = crew_of(acts, welcome=lambda facts: " on node7")
     done = everything(crew, ["a", "b", "c"])
     assert [one.answer for one in done] == ["a", "b", "c"]
     assert crew.restarts == 1 and crew.lost == ["a"] and stage.stopped == [0]
-    assert said == ["actor 0 died (killed): another is started in its place, and what it was at is played again"]
+    assert said == [
+        "actor 0 on node7 died (killed): another is started in its place, and what it was at is played again"
+    ]
 
 
 def test_a_player_that_hangs_is_replaced_after_its_time() -> None:
@@ -168,7 +171,7 @@ def test_who_is_late_is_not_waited_for_and_joins_in() -> None:
 
 
 def test_an_introduction_that_will_not_do_ends_it() -> None:
-    def welcome(facts: Any) -> None:
+    def welcome(facts: Any) -> str:
         raise PlayersError("install the same version")
 
     with pytest.raises(PlayersError, match="same version"):
