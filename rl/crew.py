@@ -91,8 +91,8 @@ class Member:
 @dataclass
 class Crew:
     """`size` players, each with up to `depth` pieces of work at a time. `welcome` looks at an introduction and says
-    where the player is (" on NODE"), or raises PlayersError for one that won't do. `patience` is how many seconds a piece
-    of work may take."""
+    where the player is (" on NODE"), or raises PlayersError for one that won't do. `patience` is how many seconds a
+    piece of work may take."""
 
     backend: Backend
     size: int

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -116,10 +117,10 @@ def test_one_process_alone_plays_the_same_too(by_processes, tmp_path) -> None:
             assert np.allclose(np.frombuffer(mine[4], "<f4"), np.frombuffer(other[4], "<f4"), atol=1e-4)
 
 
-def started(tmp_path: Path, *more: str) -> subprocess.Popen[str]:
+def started(tmp_path: Path, *more: str, **environment: str) -> subprocess.Popen[str]:
     command = [sys.executable, "-m", "rl.train", "--scenario", "fetch_item", "--smoke", "--no-eval", *more]
-    return subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-                            start_new_session=True)  # fmt: skip
+    return subprocess.Popen(command, cwd=tmp_path, env=os.environ | environment, stdout=subprocess.PIPE,
+                            stderr=subprocess.PIPE, text=True, start_new_session=True)  # fmt: skip
 
 
 def left_of(session: int) -> list[str]:
@@ -148,6 +149,46 @@ def test_ctrl_c_leaves_nothing_running_and_the_run_goes_on_from_there(tmp_path) 
     assert not left_of(process.pid)
     lines = [json.loads(line) for line in (tmp_path / "run/metrics.jsonl").read_text().splitlines()]
     assert lines and lines[0]["lag_max"] == 0
+
+
+def node(*how: str) -> subprocess.Popen[str]:
+    """A node of a cluster, in a session of its own. On this machine alone, so without Ray's tokens."""
+    command = [Path(sys.executable).with_name("ray"), "start", "--block", "--num-cpus=1", "--disable-usage-stats", *how]
+    return subprocess.Popen(command, env=os.environ | {"RAY_AUTH_MODE": "disabled"}, stdout=subprocess.DEVNULL,
+                            stderr=subprocess.DEVNULL, text=True, start_new_session=True)  # fmt: skip
+
+
+@pytest.mark.slow
+def test_a_cluster_that_loses_a_node_plays_on(tmp_path) -> None:
+    """Two nodes with a CPU each, an actor on each; the second node is killed after the first update."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    address = f"127.0.0.1:{port}"
+    nodes = [node("--head", "--node-ip-address=127.0.0.1", f"--port={port}", "--include-dashboard=false")]
+    try:
+        for _ in range(300):
+            with socket.socket() as knock:
+                if knock.connect_ex(("127.0.0.1", port)) == 0:
+                    break
+            time.sleep(0.2)
+        nodes.append(node(f"--address={address}"))
+        process = started(tmp_path, "--runtime", "ray", "--ray-address", address, "--updates", "4", "--out", "run",
+                          RAY_AUTH_MODE="disabled")  # fmt: skip
+        assert process.stdout is not None
+        for line in process.stdout:
+            if line.startswith("update 1/"):
+                break
+        os.killpg(nodes[1].pid, signal.SIGKILL)
+        said, wrong = process.communicate(timeout=200)
+    finally:
+        for one in nodes:
+            os.killpg(one.pid, signal.SIGKILL)
+            one.wait()
+    assert process.returncode == 0, wrong
+    assert "another is started in its place" in said and "update 4/4" in said
+    lines = [json.loads(line) for line in (tmp_path / "run/metrics.jsonl").read_text().splitlines()]
+    assert sum(line["restarts"] for line in lines) == 1 and sum(line["failed_groups"] for line in lines) == 0
 
 
 @pytest.mark.parametrize(
