@@ -102,7 +102,9 @@ class Measuring:
         return plans_for(self.scenario, split, count, self.options, f"{self.config.seed}/")
 
     def _say_score(self, when: str, sampled: dict[str, Any], greedy: dict[str, Any]) -> None:
-        self.say(f"{when}: success {_percent(sampled)} sampled, {100 * greedy['success']:.1f} % greedy")
+        reward = f"{sampled['mean_reward']:.3f} ({sampled['reward_low']:.3f} to {sampled['reward_high']:.3f})"
+        self.say(f"{when}: success {_percent(sampled)} sampled, {100 * greedy['success']:.1f} % greedy; "
+                 f"mean reward {reward}")  # fmt: skip
 
 
 def _percent(found: dict[str, Any]) -> str:

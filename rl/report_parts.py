@@ -89,7 +89,8 @@ def table(run: Run) -> str:
     head = "".join(f"<th>{name}</th>" for name in names)
     body = "".join(
         f"<tr{' class=after' if label.startswith('after') else ''}><td>{label}</td><td>{percent(s['success'])}</td>"
-        f"<td>{interval(s)}</td><td>{s['n']}</td><td>{s['mean_reward']:.3f}</td><td>{s['mean_turns']:.1f}</td>"
+        f"<td>{interval(s)}</td><td>{s['n']}</td><td>{s['mean_reward']:.3f} "
+        f"({s['reward_low']:.3f} to {s['reward_high']:.3f})</td><td>{s['mean_turns']:.1f}</td>"
         f"<td>{'–' if s['mean_turns_solved'] is None else format(s['mean_turns_solved'], '.1f')}</td></tr>"
         for label, s in rows
     )

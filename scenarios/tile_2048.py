@@ -3,7 +3,9 @@
 Mission
     Bring one rune of the slab to the target, by sliding all runes up, down, left or right.
 What is seen
-    The target and the slab's four rows, from above; 0 is an empty field.
+    The target and the slab's four rows, from above; 0 is an empty field. Then (option `marks`), behind the word
+    "merge", each move that can be made, with the number of pairs that it would merge. That follows from the rows; a
+    small model learns from it, since it can't find the pairs of a column by itself.
 Actions
     `up`, `down`, `left`, `right`: those that would move something.
 What goes wrong
@@ -16,7 +18,7 @@ Ending
     "success" when a rune reaches the target, "stuck" when nothing moves, "turn_cap" after 2000 turns (the slab is
     stuck or solved long before, unless turns go by with illegal proposals).
 Options
-    `target`: 32 to 2048.
+    `target`: 32 to 2048. `marks`: whether it is shown what each move would merge.
 """
 
 from __future__ import annotations
@@ -24,7 +26,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from functools import cache, lru_cache
 from itertools import pairwise
-from math import isqrt
 from typing import Any
 
 import msgspec
@@ -34,6 +35,7 @@ from scenarios.contract import Option, Outcome, RewardTerm, ScenarioError, check
 from scenarios.plain import PlainScenario
 
 MOVES = ("up", "down", "left", "right")
+MERGE = "merge"
 SIDE = 4
 FOURS = 10  # of 100 new runes are a 4
 TARGETS = ("32", "64", "128", "256", "512", "1024", "2048")
@@ -49,51 +51,55 @@ class Slab(msgspec.Struct):
     cells: Board
     paid: int = 0  # the rank that the reward term has paid for
     turn: int = 0
+    marks: bool = True
 
 
 class Tile2048(PlainScenario):
     __doc__ = __doc__
 
     name = "tile_2048"
-    version = 1
+    version = 2
     engine_version = "1"
     turn_cap = 2000
     state_type = Slab
     reward_terms = (RewardTerm("tile", "log2 of the best rune over log2 of the target", 0.0, 1.0),)
-    options = (Option("target", "256", TARGETS, "the rune that wins"),)
+    options = (
+        Option("target", "256", TARGETS, "the rune that wins"),
+        Option("marks", "yes", ("yes", "no"), "whether what each move would merge is shown"),
+    )
     splits = {  # noqa: RUF012
         "train": range(1_000_000),
         "validation": range(1_000_000, 1_010_000),
         "test": range(2_000_000, 2_001_000),
     }
     prefix = "Slide the runes of the board in the tower : two that are the same merge . Bring one to the target ."
-    # games are long: few of them make a batch, and small steps many times over it
-    training = {"updates": 16, "groups": 8, "passes": 4, "rate": 2e-4, "validate_every": 4,  # noqa: RUF012
+    # games are long, and learning from a turn costs more than playing it: few make a batch, which is learned from once
+    training = {"updates": 12, "groups": 8, "passes": 1, "rate": 7e-4, "validate_every": 3,  # noqa: RUF012
                 "validation_episodes": 100}  # fmt: skip
-    vocabulary = tuple(dict.fromkeys((*MOVES, "target", "row", "0", *(str(2**n) for n in range(1, 12)),
-                                      *prefix.split())))  # fmt: skip
+    vocabulary = tuple(dict.fromkeys((*MOVES, "target", "row", MERGE, *(str(n) for n in range(9)),
+                                      *(str(2**n) for n in range(1, 12)), *prefix.split())))  # fmt: skip
 
     def build(self, seed: int, options: Mapping[str, str] | None = None) -> Slab:
         check_seed(seed)
-        target = int(self.resolve_options(options)["target"]).bit_length() - 1
+        chosen = self.resolve_options(options)
+        target = int(chosen["target"]).bit_length() - 1
         cells: Board = (0,) * SIDE * SIDE
         for first in (-1, 0):
             cells = spawn(cells, seed, first)
-        return Slab(seed, target, cells)
+        return Slab(seed, target, cells, marks=chosen["marks"] == "yes")
 
     def observation(self, state: Slab) -> str:
-        return text_of(state.target, state.cells)
+        return text_of(state.target, state.cells, state.marks)
 
     def retell(self, observation: str) -> str:
         target, cells = parse(observation)
-        return text_of(target, cells)
+        return text_of(target, cells, MERGE in observation.split(" "))
 
     def credit_key(self, observation: str) -> tuple[str, ...]:
-        """The best rune, and how good the slab looks: what a move does to that shows at once, what it does to the best
-        rune much later. The best rune comes first, since what is left to earn depends on it most."""
+        """The best rune, and how many fields are empty: a move that merges shows at once in that, in the best rune much
+        later. The best rune comes first, since what is left to earn depends on it most."""
         cells = parse(observation)[1]
-        look = looks(cells)
-        return str(max(cells)), str((isqrt(abs(look)) if look > 0 else -isqrt(-look)) // 4)
+        return str(max(cells)), str(cells.count(0))
 
     def situation(self, observation: str) -> str:
         return told(parse(observation)[1])
@@ -176,11 +182,23 @@ def spawn(cells: Board, seed: int, turn: int) -> Board:
     return (*cells[:at], rank, *cells[at + 1 :])
 
 
-def text_of(target: int, cells: Board) -> str:
-    """The observation; `target` is a rank."""
+def merges(cells: Board, move: str) -> int:
+    """How many pairs a move merges."""
+    return slide(cells, move).count(0) - cells.count(0)
+
+
+def text_of(target: int, cells: Board, marks: bool = True) -> str:
+    """The observation; `target` is a rank. Marks stand last, nearest to the answer, while there is something to do."""
     runes = [str(2**rank) if rank else "0" for rank in cells]
-    rows = (" ".join(["row", *runes[at : at + SIDE]]) for at in range(0, SIDE * SIDE, SIDE))
-    return f"target {2**target} {' '.join(rows)}"
+    words = ["target", str(2**target)]
+    for at in range(0, SIDE * SIDE, SIDE):
+        words += ["row", *runes[at : at + SIDE]]
+    moves = legal_moves(cells) if marks and max(cells) < target else ()
+    if moves:
+        words.append(MERGE)
+    for move in moves:
+        words += [move, str(merges(cells, move))]
+    return " ".join(words)
 
 
 def told(cells: Board) -> str:
@@ -190,7 +208,7 @@ def told(cells: Board) -> str:
 
 def parse(observation: str) -> tuple[int, Board]:
     """(target as a rank, slab) that an observation shows. Raises ScenarioError where it shows none."""
-    words = [word for word in observation.split(" ") if word not in ("row", "target")]
+    words = [word for word in observation.partition(f" {MERGE} ")[0].split(" ") if word not in ("row", "target")]
     if len(words) != 1 + SIDE * SIDE or not all(word.isdigit() for word in words):
         raise ScenarioError(f"tile_2048: not an observation: {observation[:80]!r}")
     target, *cells = (max(0, int(word).bit_length() - 1) for word in words)

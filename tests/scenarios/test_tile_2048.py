@@ -151,6 +151,43 @@ def test_the_text_says_the_slab_and_reads_back() -> None:
         parse("target 256 row 2 0 4")
 
 
+def test_the_marks_say_what_each_legal_move_would_merge() -> None:
+    state = slab("2 2 4 4", "2 0 0 0", "0 0 0 0", "0 0 0 0")
+    rows = "target 256 row 2 2 4 4 row 2 0 0 0 row 0 0 0 0 row 0 0 0 0"
+    marked = f"{rows} merge up 1 down 1 left 2 right 2"
+    assert GAME.observation(state) == GAME.retell(marked) == marked
+    assert parse(marked) == parse(rows) == (8, state.cells)
+    state.marks = False
+    assert GAME.observation(state) == GAME.retell(rows) == rows
+    assert GAME.retell(f"{rows} merge up 7") == marked  # what marks say follows from the rows
+
+
+def test_the_marks_name_the_legal_moves_in_every_state_that_is_met() -> None:
+    met = Counter()
+    for seed in range(6):
+        state, dice = GAME.build(seed, {"target": "64"}), random.Random(seed)
+        while GAME.ended(state) is None:
+            marks = GAME.observation(state).split(" merge ")[1].split(" ")
+            assert tuple(marks[::2]) == GAME.legal(state)
+            for move, count in zip(marks[::2], marks[1::2], strict=True):
+                runes, after = (sum(rank > 0 for rank in cells) for cells in (state.cells, slide(state.cells, move)))
+                assert runes - after == int(count)
+                met[count] += 1
+            GAME.apply(state, dice.choice(GAME.legal(state)))
+        assert "merge" not in GAME.observation(state)
+    assert {"0", "1", "2"} <= set(met) <= set("012345678")
+
+
+def test_a_merge_shows_in_the_stage_that_turns_are_compared_by() -> None:
+    state = slab("2 2 4 8", "0 0 0 0", "0 0 0 0", "0 0 0 0")
+    before = GAME.credit_key(GAME.observation(state))
+    merged, moved = GAME.clone(state), GAME.clone(state)
+    GAME.apply(merged, "left")
+    GAME.apply(moved, "down")
+    assert before == GAME.credit_key(GAME.observation(merged)) == ("3", "12")
+    assert GAME.credit_key(GAME.observation(moved)) == ("3", "11")
+
+
 def test_chance_the_teacher_and_the_oracle() -> None:
     def wins(player: str, seeds: range) -> int:
         won = 0
