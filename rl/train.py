@@ -24,7 +24,7 @@ from rich.console import Console
 from npc.errors import NpcError
 from recorder import RecorderError
 from rl.command import CommandError, Ending, ended, fail, in_words, sigterm_ends
-from rl.config import ConfigError
+from rl.config import ON_RAY, ConfigError, TrainConfig
 from rl.crew import PlayersError
 from rl.files import CheckpointError, is_run, why_not_writable
 from rl.live import View
@@ -39,6 +39,8 @@ from rl.report import write_report
 from rl.trackers import TrackerError, Trackers, check_installed
 from rl.train_options import arguments, config_from
 from scenarios.contract import ScenarioError
+
+ELSEWHERE = ("runtime", "actors", "ray_address", "actor_timeout")  # what may be otherwise from a --resume on
 
 
 def out_folder(args: argparse.Namespace, scenario: str) -> Path:
@@ -59,16 +61,35 @@ def out_folder(args: argparse.Namespace, scenario: str) -> Path:
 
 
 def run_to_resume(args: argparse.Namespace) -> Path:
-    """The folder of a run that is to go on. Its settings are in it, so no others may be given."""
+    """The folder of a run that is to go on. Its settings are in it, so no others may be given than who plays it."""
     out = Path(args.resume)
     if not is_run(out):
         raise CommandError(f"--resume {out}: no run.toml in it, so there is no run to go on with")
     parser = arguments()
     given = [name for name, value in vars(args).items() if value != parser.get_default(name)]
-    others = [f"--{name.replace('_', '-')}" for name in given if name not in ("resume", "json", "log_to")]
+    others = [f"--{name.replace('_', '-')}" for name in given if name not in ("resume", "json", "log_to", *ELSEWHERE)]
     if others:
         raise CommandError(f"--resume {out} goes on with the run's own settings; leave out {', '.join(others)}")
     return out
+
+
+def elsewhere(config: TrainConfig, args: argparse.Namespace) -> TrainConfig:
+    """A run's settings with those of who plays it from now on. Raises ConfigError."""
+    given = {name: getattr(args, name) for name in ELSEWHERE if getattr(args, name) is not None}
+    if given.get("runtime", config.runtime) != "ray":
+        given = ON_RAY | given
+    config = replace(config, **given)
+    config.check()
+    return config
+
+
+def check_runtime(config: TrainConfig, ranks: Ranks) -> None:
+    """Raises PlayersError or CommandError where the runtime can't be had."""
+    if config.runtime == "ray":
+        check_ray()
+        if ranks.size > 1:
+            raise CommandError("--runtime ray: under mlx.launch each rank plays with workers of its own; leave out one "
+                               "of the two")  # fmt: skip
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -104,20 +125,17 @@ def prepare(args: argparse.Namespace, say: Callable[[str], None], ranks: Ranks) 
         if args.workers is None:
             config = replace(config, workers=ranks.workers(config.workers))
         check_installed(args.log_to)
-        if config.runtime == "ray":
-            check_ray()
-            if ranks.size > 1:
-                raise CommandError("--runtime ray: under mlx.launch each rank plays with workers of its own; leave out "
-                                   "one of the two")  # fmt: skip
+        check_runtime(config, ranks)
         return Task(config, str(out_folder(args, config.scenario)))
     from rl.keeping import resume_config
 
     out = run_to_resume(args)
-    config = resume_config(out)
+    config = elsewhere(resume_config(out), args)
     if (out / "summary.json").is_file():
         told = "it was not evaluated" if config.no_eval else f"its report: {write_report(out)}"
         say(f"{out} is already finished; {told}")
         return None
+    check_runtime(config, ranks)
     return Task(config, str(out), files_of(out) if ranks.size > 1 else {})
 
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 import rl.starting
 import scenarios
@@ -18,8 +19,10 @@ from npc.mlx import mx
 from npc.models import hash_arrays
 from recorder import Reader
 from rl.actors import Actors
-from rl.config import TrainConfig
+from rl.command import CommandError
+from rl.config import ON_RAY, ConfigError, TrainConfig
 from rl.crew import PlayerLost, PlayersError
+from rl.files import write_run
 from rl.learner import play_plans
 from rl.logbook import Author
 from rl.parcels import pack_episodes
@@ -28,7 +31,8 @@ from rl.policies import find_adapter
 from rl.pool import LocalPool, WorkerError
 from rl.rollout import FAILED, Episode, Plan, play
 from rl.runtime import Version, Workers
-from rl.train import main
+from rl.train import elsewhere, main, run_to_resume
+from rl.train_options import arguments
 from rl.trainer import Trainer
 from tests.rl.making import Clumsy
 
@@ -303,3 +307,19 @@ def test_without_ray_it_is_said_in_one_line_before_anything_is_made(tmp_path, ca
 def test_settings_that_make_no_sense_are_one_line(words, says, capsys) -> None:
     assert main(["--scenario", "fetch_item", *words]) == 2
     assert says in capsys.readouterr().err
+
+
+def test_a_run_goes_on_elsewhere_than_it_began(tmp_path) -> None:
+    began = TrainConfig(scenario="fetch_item", model="nano", adapter="a", runtime="ray", actors=4, max_lag=2,
+                        ray_address="there:6379")  # fmt: skip
+    words = ["--resume", "run"]
+    assert elsewhere(began, arguments().parse_args(words)) == began
+    here = elsewhere(began, arguments().parse_args([*words, "--runtime", "process"]))
+    assert here == replace(began, runtime="process", **ON_RAY)
+    more = elsewhere(here, arguments().parse_args([*words, "--runtime", "ray", "--actors", "8"]))
+    assert more == replace(here, runtime="ray", actors=8)
+    with pytest.raises(ConfigError, match="--actors 8: does nothing without --runtime ray"):
+        elsewhere(began, arguments().parse_args([*words, "--runtime", "local", "--actors", "8"]))
+    write_run(tmp_path, {"scenario": "fetch_item"})
+    with pytest.raises(CommandError, match="leave out --max-lag"):
+        run_to_resume(arguments().parse_args(["--resume", str(tmp_path), "--runtime", "ray", "--max-lag", "1"]))
