@@ -56,8 +56,8 @@ def join(grad_q: Array, grad_k: Array, grad_v: Array, turns_B_Q_H: Complex) -> A
 
 
 def attend(q: Array, k: Array, v: Array, mask_B_Q_T: Array, prefix: tuple[Array, Array] | None,
-           new: New) -> tuple[Array, Array]:  # fmt: skip
-    """What each asking token gathers (B*Q, G*R*K), and its weights (G, B, R, Q, S), the prefix's first.
+           new: New, out_M_E: Array) -> Array:  # fmt: skip
+    """What each asking token gathers, (B*Q, G*R*K), into ``out``; the weights (G, B, R, Q, S), the prefix's first.
 
     ``prefix`` holds keys and values (G, P, K). The R queries of a key-value head go through one matmul, and so do all
     rows' over the prefix.
@@ -74,9 +74,9 @@ def attend(q: Array, k: Array, v: Array, mask_B_Q_T: Array, prefix: tuple[Array,
     if prefix is not None:
         more = scratch("mixed too", (kv_heads, rows * queries * asking, dim))
         mixed += np.matmul(first, prefix[1], out=more).reshape(mixed.shape)
-    out = new("attended", (rows, asking, kv_heads, queries, dim))
+    out = out_M_E.reshape(rows, asking, kv_heads, queries, dim)
     out.transpose(2, 0, 3, 1, 4)[:] = mixed.reshape(q.shape)
-    return out.reshape(rows * asking, -1), weights
+    return weights
 
 
 def attend_back(q: Array, k: Array, v: Array, weights: Array, prefix: tuple[Array, Array] | None,

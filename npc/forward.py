@@ -13,6 +13,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from npc import kernels, stack
 from npc.mlx import mx
 from npc.weights import Layer, Weights, weights_of
@@ -35,16 +37,22 @@ def hidden_states(
     all.
 
     Asking for few saves most of the last layer. ``positions_B_T`` counts from the prefix's end: a prefix of P
-    tokens is added to it. ``mask_B_T_T`` is additive (0 where row token i may see row token j, ``MASKED``
-    where it may not); the whole prefix is seen by all.
+    tokens is added to it. A token at position -1 is a pad, of which nothing is computed where that saves something.
+    ``mask_B_T_T`` is additive (0 where row token i may see row token j, ``MASKED`` where it may not); the whole
+    prefix is seen by all.
     """
     weights = weights_of(model)
     prefix = prefix or None
-    x, cos, sin = _embed(weights, tokens_B_T, positions_B_T + (prefix[0][0].shape[2] if prefix else 0))
     rows, length = tokens_B_T.shape
+    before_row = prefix[0][0].shape[2] if prefix else 0
     if kernels.USE_NUMPY and stack.usable(weights):
-        states = stack.Run(weights, x, cos, sin, mask_B_T_T, prefix, asked_B_Q).states()
+        real_N = np.flatnonzero(np.asarray(positions_B_T) >= 0)
+        tokens_N, positions_N = (value.reshape(-1)[mx.array(real_N)] for value in (tokens_B_T, positions_B_T))
+        x, cos, sin = _embed(weights, tokens_N, positions_N + before_row)
+        full = len(real_N) == rows * length
+        states = stack.Run(weights, x, cos, sin, mask_B_T_T, prefix, asked_B_Q, None if full else real_N).states()
         return (states * weights.norm).reshape(rows, -1, states.shape[-1])
+    x, cos, sin = _embed(weights, tokens_B_T, positions_B_T + before_row)
     *before, last = weights.layers
     for place, layer in enumerate(before):
         x, _ = _layer(weights, layer, x, cos, sin, mask_B_T_T, prefix[place] if prefix else None)

@@ -213,12 +213,14 @@ class ClosedPolicy:
         return min(most, self.training_tokens(longest) // longest)
 
     def row_tokens(self, prompt: int, legal: Sequence[str]) -> int:
-        """How many tokens a question with a prompt of so many asks a forward to keep. A Llama's tree adds next to
-        nothing."""
+        """How many tokens a question with a prompt of so many asks a forward to keep."""
         reading = self.present()[0]
-        if not isinstance(reading, Foreign) or not legal:
+        if not legal:
             return prompt
-        return packed_tokens(reading, self.table.layout(tuple(legal)), prompt, len(self.prefix_ids))
+        layout = self.table.layout(tuple(legal))
+        if isinstance(reading, Foreign):
+            return packed_tokens(reading, layout, prompt, len(self.prefix_ids))
+        return prompt + len(layout.token_ids_N)
 
     def _fitting(self, longest: int, max_bytes: int) -> int:
         """How many questions of ``longest`` tokens give a layer's widest result about ``max_bytes``; 1 or more."""

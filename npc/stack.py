@@ -86,19 +86,24 @@ def usable(weights: Weights) -> bool:
 class Run:
     """One forward over embeddings (N, D), and what its backward needs of it.
 
+    With ``real_N``, the places among B*T that are tokens, ``x``, ``cos`` and ``sin`` hold those only, and no matmul but
+    attention's sees a pad.
+
     Differentiable for the embeddings, the prefix's keys and values (G, 1, P, K), and what the projections learn.
     Without ``weights.learns`` nothing is kept, and there is no backward.
     """
 
     def __init__(self, weights: Weights, x_N_D: mx.array, cos_N_R: mx.array, sin_N_R: mx.array, mask_B_T_T: mx.array,
                  prefix: Sequence[tuple[mx.array, mx.array]] | None = None,
-                 asked_B_Q: mx.array | None = None) -> None:  # fmt: skip
+                 asked_B_Q: mx.array | None = None, real_N: np.ndarray | None = None) -> None:  # fmt: skip
         self._learns, self._eps = weights.learns, weights.eps
         self._rows, self._length = mask_B_T_T.shape[:2]
         self._grouped = (weights.kv_heads, weights.heads // weights.kv_heads, weights.head_dim)  # G, R, K
         self._mask = np.asarray(mask_B_T_T)
-        turns_N_R = arrays.turns(np.asarray(cos_N_R), np.asarray(sin_N_R))
-        self._turns = turns_N_R.reshape(self._rows, self._length, -1)
+        self._real = real_N
+        self._pads = np.empty(0, int) if real_N is None else np.setdiff1d(np.arange(self._rows * self._length), real_N)
+        cos, sin = (self._padded(np.asarray(part), use) for part, use in ((cos_N_R, "cos"), (sin_N_R, "sin")))
+        self._turns = arrays.turns(cos, sin).reshape(self._rows, self._length, -1)
         self._asked = None if asked_B_Q is None else np.asarray(asked_B_Q)
         self._inputs = [x_N_D, *(part for pair in prefix or () for part in pair)]
         self._prefixed = prefix is not None
@@ -110,7 +115,7 @@ class Run:
     # ---- what can be asked for ----
 
     def states(self) -> mx.array:
-        """Normed states behind the last layer: of the asked tokens (B*Q, D), or of all (N, D)."""
+        """Normed states behind the last layer: of the asked tokens (B*Q, D), or of all (B*T, D), pads 0."""
         last = self._last
         if self._asked is None:
             self._layers.append([_Linear(p, self._inputs) for p in (last.qkv, last.out, last.gate_up, last.down)])
@@ -125,11 +130,12 @@ class Run:
                 x = self._layer(given, place, x)
             final.normed = self._new("normed", x.shape)
             final.factor = arrays.rms_norm(x, self._eps, final.normed)
-            return [mx.array(final.normed)]
+            return [mx.array(final.normed if self._asked is not None else self._padded(final.normed, "states"))]
 
         def back(given: list[Array], cotangents: Sequence[Array], grads: list[Any]) -> None:
             grad = np.zeros(final.normed.shape, dtype=np.float32)
-            arrays.rms_norm_back(final.normed, final.factor, cotangents[0], grad)
+            cotangent = cotangents[0] if self._asked is not None else self._unpadded(cotangents[0], "grad states")
+            arrays.rms_norm_back(final.normed, final.factor, cotangent, grad)
             for place in reversed(range(len(self._layers))):
                 grad = self._layer_back(given, place, grad, grads)
             grads[0] = grad
@@ -192,16 +198,20 @@ class Run:
         kept.factor = arrays.rms_norm(x, self._eps, normed)
         mask = self._mask
         if len(heads) == 1:
-            q, k, v = self._split(heads[0](given, normed, "qkv"), self._turns)
+            q, k, v = self._split(self._padded(heads[0](given, normed, "qkv"), "padded"), self._turns)
         else:
             asked, flat = self._places()
-            _, k, v = self._split(heads[1](given, normed, "qkv"), self._turns, False)
+            _, k, v = self._split(self._padded(heads[1](given, normed, "qkv"), "padded"), self._turns, False)
             turns = np.take_along_axis(self._turns, asked[:, :, None], axis=1)
             q, _, _ = self._split(heads[0](given, normed[flat], "q"), turns)
             mask = np.take_along_axis(mask, asked[:, :, None], axis=1)
             x = x[flat]
         kept.q, kept.k, kept.v = q, k, v
-        kept.attended, kept.weights = attend(q, k, v, mask, self._prefix(given, place), self._new)
+        padded = self._real is not None and len(heads) == 1
+        shape = (mask.shape[0] * mask.shape[1], q[:, 0, :, 0].size)
+        attended = scratch("attended", shape) if padded else self._new("attended", shape)
+        kept.weights = attend(q, k, v, mask, self._prefix(given, place), self._new, attended)
+        kept.attended = self._unpadded(attended, "real attended", self._learns) if padded else attended
         x = np.add(x, out(given, kept.attended, "out"), out=scratch("between", x.shape))
         normed = kept.normed_again = self._new("normed again", x.shape)
         kept.factor_again = arrays.rms_norm(x, self._eps, normed)
@@ -225,6 +235,8 @@ class Run:
         arrays.rms_norm_back(kept.normed_again, kept.factor_again, grad_normed, grad)
         out.back(given, kept.attended, grad, grads)
         grad_attended = out.through(given, grad, "grad attended")
+        if len(heads) == 1:
+            grad_attended = self._padded(grad_attended, "padded")
         grad_q, grad_k, grad_v, before = attend_back(kept.q, kept.k, kept.v, kept.weights, self._prefix(given, place),
                                                      grad_attended)  # fmt: skip
         for at, value in enumerate(before or ()):
@@ -232,12 +244,12 @@ class Run:
         for total, more in zip((grad_k, grad_v), grad_kv, strict=False):
             total += more
         if len(heads) == 1:
-            grad_qkv = join(grad_q, grad_k, grad_v, self._turns)
+            grad_qkv = self._unpadded(join(grad_q, grad_k, grad_v, self._turns), "real grad")
             heads[0].back(given, kept.normed, grad_qkv, grads)
             grad_normed = heads[0].through(given, grad_qkv, "grad normed")
         else:
             asked, flat = self._places()
-            grad_qkv = join(NOTHING, grad_k, grad_v, self._turns)
+            grad_qkv = self._unpadded(join(NOTHING, grad_k, grad_v, self._turns), "real grad")
             heads[1].back(given, kept.normed, grad_qkv, grads)
             grad_normed = heads[1].through(given, grad_qkv, "grad normed")
             turns = np.take_along_axis(self._turns, asked[:, :, None], axis=1)
@@ -253,7 +265,8 @@ class Run:
     def _places(self) -> tuple[np.ndarray, np.ndarray]:
         """The asked tokens' places in their rows (B, Q), and among all tokens (B*Q,)."""
         assert self._asked is not None
-        return self._asked, (self._asked + np.arange(self._rows)[:, None] * self._length).reshape(-1)
+        flat = (self._asked + np.arange(self._rows)[:, None] * self._length).reshape(-1)
+        return self._asked, flat if self._real is None else np.searchsorted(self._real, flat)
 
     def _split(self, z_M_E: Array, turns_B_Q_H: Any, queries: bool = True) -> tuple[Array, Array, Array]:
         kv_heads, each, dim = self._grouped
@@ -265,6 +278,24 @@ class Run:
             return None
         keys, values = given[1 + 2 * place : 3 + 2 * place]
         return keys[:, 0], values[:, 0]
+
+    def _padded(self, value_N_E: Array, use: str) -> Array:
+        """(B*T, E) of the tokens' (N, E), with 0 for pads."""
+        if self._real is None:
+            return value_N_E
+        size = self._rows * self._length
+        out = scratch(use, (size, value_N_E.shape[1]))
+        out[self._pads] = 0
+        out[self._real] = value_N_E
+        return out
+
+    def _unpadded(self, value_M_E: Array, use: str, fresh: bool = False) -> Array:
+        """The tokens' (N, E) of (B*T, E)."""
+        if self._real is None:
+            return value_M_E
+        shape = (len(self._real), value_M_E.shape[1])
+        out = np.empty(shape, dtype=np.float32) if fresh else scratch(use, shape)
+        return np.take(value_M_E, self._real, axis=0, out=out, mode="clip")
 
     def _new(self, use: str, shape: tuple[int, ...]) -> Array:
         """What is kept for a backward, or only until the next layer."""

@@ -159,7 +159,8 @@ def keep(worker: Worker, credit: Sequence[Credited | None]) -> None:
     if worker.policy.free_text is not None:
         rows = text_rows(turns, rows)
     share = make_share(worker.episodes, credit, rows, whole, settings.goal.imitation > 0,
-                       closed.training_tokens(longest), tokens)  # fmt: skip
+                       closed.training_tokens(longest), tokens,
+                       idle=settings.goal.kl_weight != 0 or settings.goal.entropy_weight != 0)  # fmt: skip
     set_adapter(worker.policy.brain, worker.reference)
     share.reference = [np.array(recomputed(worker, share.turns[at])) for at in share.batches]
     worker.share = share
@@ -189,6 +190,7 @@ def gradient(worker: Worker, job: dict[str, Any]) -> Gradient:
     mx.clear_cache()  # else the cache of freed buffers grows with every new batch shape
     arrays = {name: np.array(value) for name, value in sums.items()}
     loss, divergence, entropy, clipped = totals.tolist()
+    divergence, entropy = divergence / share.shown, entropy / share.shown  # idle turns are taken to be as the others
     tokens = sum(len(turn.prompt_ids) for turn in share.turns)
     spread = spread_of(log_ratios, share.episode, share.imitated)
     spent = time.perf_counter() - began

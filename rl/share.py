@@ -18,11 +18,15 @@ from rl.rollout import SHARED, TRUNCATED, Episode
 from rl.text_turns import TextBatch, is_text, text_batch
 
 
+NONE = Counts(0, 0)
+
+
 @dataclass
 class Share:
     """Turns with advantage, in batches. `length` is how many rows of its episode count (a row is a turn, or a token of
     a free text); `imitated` marks turns that were not sampled. `reference` holds the reference's log-probabilities of
-    each batch, (N, A), or (N,) for free text."""
+    each batch, (N, A), or (N,) for free text. `counts` and `length` include what was left out as idle; `shown` is the
+    part of the counted episodes' weight that is there, by which a mean over them is to be divided."""
 
     turns: list[Turn] = field(default_factory=list)
     advantage: list[float] = field(default_factory=list)
@@ -31,10 +35,8 @@ class Share:
     length: list[int] = field(default_factory=list)
     batches: list[slice] = field(default_factory=list)
     reference: list[np.ndarray] = field(default_factory=list)
-
-    @property
-    def counts(self) -> Counts:
-        return Counts(len(set(self.episode)), sum(map(rows_of, self.turns)))
+    counts: Counts = NONE
+    shown: float = 1.0
 
     def batch(self, at: slice, reference_N_A: np.ndarray | None) -> TurnBatch | TextBatch:
         """The turns at `at` for the loss. The behaviour log-probability is the recorded float32 one."""
@@ -82,14 +84,15 @@ def sampled(turn: Turn) -> bool:
 
 
 def make_share(episodes: Sequence[Episode], credit: Sequence[Credited | None], rows: int, whole_episodes: bool = False,
-               imitate: bool = False, tokens: int = 0,
-               cost: Callable[[Turn], int] = lambda turn: len(turn.prompt_ids)) -> Share:  # fmt: skip
+               imitate: bool = False, tokens: int = 0, cost: Callable[[Turn], int] = lambda turn: len(turn.prompt_ids),
+               idle: bool = True) -> Share:  # fmt: skip
     """The turns that count of the episodes that have credit (None: their group is dead or failed), in batches of about
     `rows` turns of like length; with `whole_episodes`, no episode is cut. With `tokens`, a batch of legal actions
     has about so many at most: each turn its `cost`, what several turns ask alike counted once.
 
-    Turns that were not sampled are imitated with `imitate` and left out without. An illegal proposal has no
-    probability and is always left out, and so is a turn that a branch shares with its root, and a text cut off.
+    Without `idle`, sampled turns whose advantage is 0 are counted and left out: they need no forward where the loss has
+    no other term. Turns that were not sampled are imitated with `imitate` and left out without. An illegal proposal has
+    no probability and is always left out, and so is a turn that a branch shares with its root, and a text cut off.
     """
     kept: list[tuple[Turn, float, int, int]] = []
     for number, (episode, given) in enumerate(zip(episodes, credit, strict=True)):
@@ -103,13 +106,17 @@ def make_share(episodes: Sequence[Episode], credit: Sequence[Credited | None], r
         ]
         length = sum(rows_of(turn) for turn, _ in own)
         kept += [(turn, advantage, number, length) for turn, advantage in own]
+    counted = Counts(len({number for _, _, number, _ in kept}), sum(rows_of(turn) for turn, *_ in kept))
+    whole = math.fsum(rows_of(turn) / length for turn, _, _, length in kept)
+    if not idle and not whole_episodes:
+        kept = [row for row in kept if row[1] != 0 or not sampled(row[0])]
     if not whole_episodes:
         # what goes through one forward together is of like length, and equal questions stand side by side
-        kept.sort(key=lambda row: (len(row[0].prompt_ids) + (len(row[0].sampled_ids) if is_text(row[0]) else 0),
-                                   row[0].prompt_ids))  # fmt: skip
+        kept.sort(key=lambda row: (_length(row[0], cost), row[0].prompt_ids))
     share = Share(
         [row[0] for row in kept], [row[1] for row in kept], [not sampled(row[0]) for row in kept],
-        [row[2] for row in kept], [row[3] for row in kept],
+        [row[2] for row in kept], [row[3] for row in kept], counts=counted,
+        shown=math.fsum(rows_of(turn) / length for turn, _, _, length in kept) / whole if kept else 1.0,
     )  # fmt: skip
     if whole_episodes:
         share.batches = _cut(share.episode, rows)
@@ -118,6 +125,10 @@ def make_share(episodes: Sequence[Episode], credit: Sequence[Credited | None], r
     else:
         share.batches = even_chunks(len(kept), rows)
     return share
+
+
+def _length(turn: Turn, cost: Callable[[Turn], int]) -> int:
+    return len(turn.prompt_ids) + len(turn.sampled_ids) if is_text(turn) else cost(turn)
 
 
 def _by_tokens(turns: Sequence[Turn], rows: int, tokens: int, cost: Callable[[Turn], int]) -> list[slice]:

@@ -236,7 +236,7 @@ class Trainer:
         for again in range(config.passes):
             total = self.pool.total(gradient, [{"adapter": state.adapter}] * len(jobs) if again else jobs,
                                     state.adapter)  # fmt: skip
-            if not total.counts.rows:
+            if not total.counts.rows or not total.arrays:
                 return None
             denominator = LOSSES[config.loss].denominator(total.counts)
             if self._spent(total, again):

@@ -88,3 +88,61 @@ def test_softmax_of_rows_far_below_their_neighbours():
     np.testing.assert_allclose(scores[0, 0], 1 / 5, rtol=1e-6)
     np.testing.assert_allclose(scores[0, 1], [0.25, 0.25, 0.25, 0.25, 0], rtol=1e-6)
     np.testing.assert_allclose(scores[1, 0], [3 / 7, 1 / 7, 1 / 7, 1 / 7, 1 / 7], rtol=1e-5)
+
+
+def test_pads_change_nothing_and_cost_no_matmul(monkeypatch):
+    """Rows of mixed length, padded at either end, against each alone: states, and gradients of all parameters."""
+    if not kernels.USE_NUMPY:
+        pytest.skip("this form is for a Linux CPU")
+    made = with_adapter(brain(5, loud=4.0))
+    rows = [[9, 8, 7, 6, 5], [20, 21], [30, 31, 32]]
+    starts = [0, 3, 1]
+    ids, places = np.zeros((3, 5), dtype=np.int32), np.full((3, 5), -1, dtype=np.int32)
+    mask = np.full((3, 5, 5), -1e9, dtype=np.float32)
+    mask[:, np.arange(5), np.arange(5)] = 0
+    for row, (tokens, start) in enumerate(zip(rows, starts, strict=True)):
+        span = slice(start, start + len(tokens))
+        ids[row, span], places[row, span] = tokens, np.arange(len(tokens))
+        mask[row, span, span] = np.where(np.tri(len(tokens), dtype=bool), 0, -1e9)
+    ends = np.array([[4, 0], [4, 4], [3, 1]], dtype=np.int32)
+    weighting = mx.arange(1.0, 33.0)
+
+    def together(asked_B_Q):
+        def loss():
+            weights = weights_of(made.model)
+            states = hidden_states(weights, mx.array(ids), mx.array(places), mx.array(mask), prefix_kv(weights, PREFIX),
+                                   asked_B_Q)  # fmt: skip
+            if asked_B_Q is None:
+                states = mx.take_along_axis(states, mx.array(ends)[:, :, None], axis=1)
+            return (states * weighting).sum()
+
+        return nn.value_and_grad(made.model, loss)()
+
+    def alone():
+        def loss():
+            weights, total = weights_of(made.model), mx.array(0.0)
+            for tokens, start, end in zip(rows, starts, ends, strict=True):
+                row, at, places = mx.array([tokens]), mx.array(end - start)[None], mx.arange(len(tokens))[None]
+                prefix = prefix_kv(weights, PREFIX)
+                states = hidden_states(weights, row, places, causal_mask(len(tokens))[None], prefix, at)
+                total = total + (states * weighting).sum()
+            return total
+
+        return nn.value_and_grad(made.model, loss)()
+
+    seen = []
+    call = stack._Linear.__call__
+
+    def watched(self, given, x_N_D, *how, **more):
+        seen.append(len(x_N_D))
+        return call(self, given, x_N_D, *how, **more)
+
+    monkeypatch.setattr(stack._Linear, "__call__", watched)
+    found = [together(mx.array(ends)), together(None)]
+    assert max(seen) == 10  # of 15 with the pads
+    value, grads = alone()
+    for other, theirs in found:
+        np.testing.assert_allclose(np.array(other), np.array(value), rtol=1e-5)
+        for name, wanted in flat(grads).items():
+            wanted = np.array(wanted)
+            np.testing.assert_allclose(np.array(flat(theirs)[name]), wanted, rtol=0, atol=5e-5 * np.abs(wanted).max())

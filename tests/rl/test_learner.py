@@ -23,6 +23,7 @@ from rl.optim import Optimizer
 from rl.policies import find_adapter
 from rl.proof import ProofError, prove
 from rl.rollout import FAILED, Plan, play
+from rl.share import make_share
 
 GOAL = Goal("grpo", Limits(0.2, 0.2, np.inf, 20), kl_weight=0.05)
 SETTINGS = Settings("fetch_item", "nano", 16, 2.0, 1.0, GOAL)
@@ -238,3 +239,20 @@ def _chunks_of(turns, sizes):
     for size in sizes:
         yield turns[start : start + size]
         start += size
+
+
+def test_turns_without_advantage_cost_nothing_and_change_nothing(worker, monkeypatch):
+    """Where KL and entropy have no price, their gradient is 0: learned from with them and without, all is the same."""
+    job = collected(worker)
+    credit = [Credited(np.arange(len(episode.turns)) % 2.0) for episode in worker.episodes]
+    free = dataclasses.replace(GOAL, kl_weight=0.0)
+    monkeypatch.setattr(worker, "settings", dataclasses.replace(SETTINGS, goal=free))
+    idle = gradient(worker, job | {"credit": credit})
+    turns = len(worker.share.turns)
+    monkeypatch.setattr(learner, "make_share", lambda *given, **how: make_share(*given, **how | {"idle": True}))
+    whole = gradient(worker, job | {"credit": credit})
+    assert turns < len(worker.share.turns) == whole.counts.rows and idle.counts == whole.counts
+    assert idle.loss == pytest.approx(whole.loss, rel=1e-5)
+    assert idle.entropy == pytest.approx(whole.entropy, rel=0.5)  # a mean over fewer turns
+    for name, value in whole.arrays.items():
+        np.testing.assert_allclose(idle.arrays[name], value, rtol=0, atol=1e-5 * np.abs(value).max())

@@ -9,6 +9,7 @@ import pytest
 
 from recorder import Turn, pack_floats
 from rl.credit import Credited
+from rl.losses import Counts
 from rl.rollout import Episode, Plan
 from rl.share import make_share, sampled
 from rl.weights import Spread, spread_of
@@ -108,3 +109,30 @@ def test_a_policy_that_is_far_away_has_a_size_and_no_overflow():
     found = spread_of(np.array([4000.0, -4000.0]), [0, 1], [False, False])
     assert found.by_turn is not None and math.isfinite(found.by_turn)
     assert found.by_turn == pytest.approx(0.5)
+
+
+def test_what_teaches_nothing_is_counted_and_left_out_before_the_forward():
+    credit = [Credited(np.array([0.0, 1.0, 0.0])), Credited(np.zeros(2))]
+    played = [episode(turn(0), turn(1), turn(2)), episode(turn(0), turn(1))]
+    every, some = (make_share(played, credit, 64, idle=idle) for idle in (True, False))
+    assert some.turns == [turn(1)] and len(every.turns) == 5
+    assert some.counts == every.counts == Counts(2, 5)
+    assert some.length == [3] and (every.shown, some.shown) == (1.0, pytest.approx(1 / 6))
+    # imitation learns from an advantage of 0 too; an episode's ratio needs all of its turns
+    shown = make_share([episode(turn(0), turn(1, greedy=True))], [Credited(np.zeros(2))], 64, imitate=True, idle=False)
+    assert shown.turns == [turn(1, greedy=True)]
+    assert len(make_share(played, credit, 64, whole_episodes=True, idle=False).turns) == 5
+
+
+def test_batches_hold_so_many_tokens_each_question_counted_once():
+    played = [episode(*[turn(number % 6) for number in range(30)])]  # six questions of 3 to 8 tokens, five times each
+    credit = [Credited(np.ones(30))]
+    whole = make_share(played, credit, 64, tokens=33)
+    assert [at.stop - at.start for at in whole.batches] == [30]
+    halves = make_share(played, credit, 64, tokens=32)
+    assert [{len(t.prompt_ids) for t in halves.turns[at]} for at in halves.batches] == [{3, 4, 5, 6}, {7, 8}]
+    capped = make_share(played, credit, 8, tokens=1000)
+    assert [at.stop - at.start for at in capped.batches] == [8, 8, 8, 6]
+    assert make_share([], [], 64, tokens=10).batches == []
+    dear = make_share(played, credit, 64, tokens=33, cost=lambda one: 20)
+    assert [at.stop - at.start for at in dear.batches] == [10, 5, 10, 5]
