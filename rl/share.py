@@ -17,7 +17,6 @@ from rl.objective import TurnBatch
 from rl.rollout import SHARED, TRUNCATED, Episode
 from rl.text_turns import TextBatch, is_text, text_batch
 
-
 NONE = Counts(0, 0)
 
 
