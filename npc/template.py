@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from npc.errors import ModelError
 from npc.tokenizer import TextTokenizer, special_text
@@ -94,21 +94,30 @@ def _read(folder: Path) -> tuple[Path, str, dict[str, str]]:
 def _render(path: Path, template: str, specials: Mapping[str, str], messages: list, asking: bool) -> str:
     """A template's text for messages, the same on every day: the date is fixed, and there are no dice."""
     import jinja2
+    from jinja2.ext import Extension
     from jinja2.sandbox import ImmutableSandboxedEnvironment
+
+    class Generation(Extension):
+        """`{% generation %}` marks what a model says, for whoever trains on that alone; its text is only text here."""
+
+        tags: ClassVar = {"generation"}
+
+        def parse(self, parser: Any) -> list:
+            next(parser.stream)
+            return parser.parse_statements(("name:endgeneration",), drop_needle=True)
 
     def refuse(message: str) -> None:
         raise jinja2.TemplateError(message)
 
     rendering = ImmutableSandboxedEnvironment(
-        trim_blocks=True, lstrip_blocks=True, extensions=["jinja2.ext.loopcontrols"]
+        trim_blocks=True, lstrip_blocks=True, extensions=["jinja2.ext.loopcontrols", Generation]
     )
     rendering.filters.pop("random")
     rendering.globals.pop("lipsum")
     rendering.filters["tojson"] = lambda value, **how: json.dumps(value, ensure_ascii=False, **how)
     rendering.globals |= {"raise_exception": refuse, "strftime_now": TODAY.strftime}
+    given = {"messages": messages, "tools": None, "documents": None, "add_generation_prompt": asking}
     try:
-        return rendering.from_string(template).render(
-            messages=messages, add_generation_prompt=asking, enable_thinking=False, **specials
-        )
+        return rendering.from_string(template).render(**given, enable_thinking=False, **specials)
     except (jinja2.TemplateError, TypeError, ValueError, KeyError, AttributeError) as error:
         raise ModelError(f"{path}: its chat template can't be used ({error})") from error

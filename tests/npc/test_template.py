@@ -86,6 +86,30 @@ def test_a_date_is_the_same_every_day(tmp_path):
     assert template.TODAY.year == 2024
 
 
+THOUGHTS = TEMPLATE.replace(
+    "{{ '<|im_start|>assistant\\n' }}",
+    "{{ '<|im_start|>assistant\\n' }}{% if enable_thinking is defined and enable_thinking is false %}"
+    "{{ '<think>\\n\\n</think>\\n\\n' }}{% endif %}",
+)
+FORMS = {
+    "thinks": (THOUGHTS, "assistant\n<think>\n\n</think>\n\n"),
+    "marks what is said": ("{% generation %}" + TEMPLATE + "{% endgeneration %}", "assistant\n"),
+    "has tools": ("{% if tools is not none or documents is not none %}tools{% endif %}" + TEMPLATE, "assistant\n"),
+    "breaks off": ("{% for i in range(9) %}{% if i %}{% break %}{% endif %}{% endfor %}" + TEMPLATE, "assistant\n"),
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_what_templates_are_written_with_is_understood(form, tmp_path):
+    at = folder(tmp_path / "model", "qwen3", chat=True)
+    plain = load(at).form
+    set_template(at, FORMS[form][0])
+    made = load(at)
+    assert made.form.head_ids == plain.head_ids
+    assert made.tokenizer.decode(made.form.tail_ids).endswith(FORMS[form][1])
+    assert (made.form.name == plain.name) == (form != "thinks")
+
+
 FAULTS = {
     "dice": ("{{ ['a', 'b'] | random }}" + TEMPLATE, "No filter named 'random'"),
     "no message": ("hello", "doesn't give a message back once"),
