@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 from npc.errors import ModelError
 from npc.tokenizer import TextTokenizer, special_text
@@ -100,7 +100,7 @@ def _render(path: Path, template: str, specials: Mapping[str, str], messages: li
     class Generation(Extension):
         """`{% generation %}` marks what a model says, for whoever trains on that alone; its text is only text here."""
 
-        tags: ClassVar = {"generation"}
+        tags = {"generation"}  # noqa: RUF012
 
         def parse(self, parser: Any) -> list:
             next(parser.stream)
