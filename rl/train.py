@@ -32,10 +32,11 @@ from rl.offline import OfflineError
 from rl.policies import PolicyNameError
 from rl.pool import WorkerError
 from rl.proof import ProofError
-from rl.ranks import RankError, Ranks, join, launched_rank
+from rl.ranks import RankError, Ranks
 from rl.ray_backend import check_installed as check_ray
 from rl.replica import Task, files_of, put
 from rl.report import write_report
+from rl.ring import join, launched_rank, leave
 from rl.trackers import TrackerError, Trackers, check_installed
 from rl.train_options import arguments, config_from
 from scenarios.contract import ScenarioError
@@ -97,7 +98,6 @@ def main(argv: Sequence[str] | None = None) -> int:
         first = launched_rank() == 0
     except RankError as error:
         return fail("rl.train", error)
-    ranks = Ranks()
     with ExitStack() as ends:
         if not first:  # what there is to say, the first rank says
             ends.enter_context(redirect_stderr(ends.enter_context(open(os.devnull, "w", encoding="utf-8"))))
@@ -106,14 +106,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         # the launcher ends the others by SIGTERM where a rank has ended
         ending = ends.enter_context(sigterm_ends())
         try:
-            ranks = join()
-            code = _run(args, console, ending, ranks)
+            code = _run(args, console, ending, join())
         except RankError as error:
             code = fail("rl.train", error)
         except KeyboardInterrupt:
             console.print("stopped", markup=False)
             code = ending.code
-    ranks.leave(code)
+    leave(code)
     return code
 
 

@@ -20,7 +20,8 @@ from rl.objective import Goal
 from rl.optim import Optimizer
 from rl.policies import find_adapter
 from rl.pool import LocalPool
-from rl.ranks import RankPool, Ranks, join
+from rl.ranks import RankPool, Ranks
+from rl.ring import join, leave
 from rl.rollout import Episode
 
 SETTINGS = Settings("fetch_item", "nano", 16, 2.0, 1.0, Goal("grpo", Limits(0.2, 0.2, np.inf, 20), kl_weight=0.05))
@@ -107,4 +108,4 @@ def main(folder: Path, ranks: Ranks) -> None:
 if __name__ == "__main__":
     ranks = join()
     main(Path(sys.argv[1]), ranks)
-    ranks.leave(0)
+    leave(0)

@@ -25,8 +25,9 @@ from rl.learner import NO_GRADIENT, Gradient, play_plans
 from rl.losses import Counts
 from rl.optim import Optimizer
 from rl.pool import LocalPool
-from rl.ranks import HOSTS, RANK, RankError, RankPool, Ranks, join, launched_rank
+from rl.ranks import RankError, RankPool, Ranks
 from rl.replica import files_of, put
+from rl.ring import HOSTS, RANK, join, launched_rank
 from rl.rollout import Episode, Plan
 from rl.train import main
 from rl.tree import Tree
@@ -161,7 +162,7 @@ def test_gradients_add_up():
 
 def test_alone_nothing_is_started(monkeypatch):
     monkeypatch.delenv(RANK, raising=False)
-    monkeypatch.setattr("rl.ranks.mx.distributed", None)
+    monkeypatch.setattr("rl.ring.mx.distributed", None)
     ranks = join()
     assert (ranks.rank, ranks.size, ranks.here, launched_rank()) == (0, 1, 1, 0)
     assert ranks.gather(b"x") == [b"x"]
@@ -194,6 +195,20 @@ def test_a_launch_that_is_no_ring_gets_one_line(hosts, says, monkeypatch, tmp_pa
     assert main(["--scenario", "fetch_item"]) == 2
     said = capsys.readouterr().err
     assert says in said and said.count("\n") == 1
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="looks at the kernel's list of sockets")
+def test_a_rank_that_waits_for_the_others_to_come_can_be_ended(tmp_path):
+    port = free_ports(1)[0]
+    (tmp_path / "hosts").write_text(json.dumps([[f"127.0.0.1:{port}"], ["127.0.0.1:1"]]))
+    env = os.environ | {RANK: "0", HOSTS: str(tmp_path / "hosts")}
+    process = subprocess.Popen([sys.executable, "-m", "tests.rl.ranked", str(tmp_path)], cwd=ROOT, env=env)
+    listening = f":{port:04X} 00000000:0000 0A"
+    while listening not in Path("/proc/net/tcp").read_text():
+        assert process.poll() is None
+        time.sleep(0.05)
+    process.terminate()
+    assert process.wait(timeout=20) == -signal.SIGTERM
 
 
 # ------------------------------------------------------------------------------------------------- whole runs
