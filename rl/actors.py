@@ -60,7 +60,7 @@ class Actors:
         self.scenario = scenario
         self.backend = backend
         self._ours = Author("", brain.name, "", "", brain.base_hash, brain.tokenizer_hash)
-        self.crew = Crew(backend, size, patience, say, self._welcome, depth=1 + lag)
+        self.crew = Crew(backend, size, patience, say, self._welcome, lambda work: len(work[1].plans), 1 + lag)
         self._put: tuple[Any, Any, Author] | None = None  # the adapter that was handed out last, as what, and by whom
         self._sent: dict[int, Sent] = {}
         self._arrived: deque[Group] = deque()

@@ -1,6 +1,7 @@
-"""Players that may die: work is handed out to them, and handed out again where one is lost or too slow.
+"""Players that may die: work is handed out to them, and handed out again where one is lost or slow.
 
-What work gives depends on the work alone, so that it doesn't matter who does it and how often. How players are started
+What work gives depends on the work alone, so that it doesn't matter who does it and how often: who is first counts. How
+players are started
 and reached is a `Backend`'s: see `rl.ray_backend`.
 """
 
@@ -10,12 +11,17 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from statistics import median
 from typing import Any, Protocol
 
 from rl.pool import WorkerError
 
 TRIES = 3  # how often work is handed out, and a player is started without coming up, before it is given up
 START_S = 180.0  # how long the first players may take to come up
+
+
+SLOW, SLOW_S = 3.0, 10.0  # times the usual, and seconds at least, from which on another does the work as well
+USUAL = 32  # of how many pieces of work the usual time is the median
 
 
 class PlayersError(ValueError):
@@ -57,11 +63,13 @@ class Backend(Protocol):
 
 @dataclass
 class Task:
-    """Work that was handed in, and how often a player was lost while it did it."""
+    """Work that was handed in, and how often a player was lost while it did it. `again`: a second one does it too."""
 
     number: int
     work: Any
     tries: int = 0
+    again: bool = False
+    done: bool = False
 
 
 @dataclass(frozen=True)
@@ -92,13 +100,14 @@ class Member:
 class Crew:
     """`size` players, each with up to `depth` pieces of work at a time. `welcome` looks at an introduction and says
     where the player is (" on NODE"), or raises PlayersError for one that won't do. `patience` is how many seconds a
-    piece of work may take."""
+    piece of work may take; `weight` says how much there is to do in one, compared with others."""
 
     backend: Backend
     size: int
     patience: float
     say: Callable[[str], None]
     welcome: Callable[[Any], str] = lambda facts: ""
+    weight: Callable[[Any], float] = lambda work: 1.0
     depth: int = 1
     clock: Callable[[], float] = time.monotonic
     start_s: float = START_S
@@ -108,6 +117,7 @@ class Crew:
     _queue: deque[Task] = field(default_factory=deque)
     _done: deque[Done] = field(default_factory=deque)
     _next: int = 0
+    _pace: deque[float] = field(default_factory=lambda: deque(maxlen=USUAL))  # seconds for a weight of one
     _why: str = ""  # how the last player was lost
 
     def gather(self) -> None:
@@ -169,13 +179,41 @@ class Crew:
         heads = {member.mail[0][1]: member for member in self._members if member.mail}
         if not heads:
             raise WorkerError("there is no work to wait for")
-        left = min(member.since + self._limit(member) - self.clock() for member in heads.values())
+        left = min(member.since + self._limit(member) for member in heads.values()) - self.clock()
+        left = min([left, *(due - self.clock() for _, due in self._slow())])
         there = self.backend.wait(list(heads), max(0.0, left if at_most is None else min(left, at_most)))
         for answer in there:
             self._take(heads.pop(answer))
         for member in heads.values():
             if self.clock() - member.since >= self._limit(member):
                 self._lose(member, f"gave no answer for {self._limit(member):g} s")
+        for member, due in self._slow():
+            if self.clock() >= due:
+                self._second(member)
+
+    def _slow(self) -> list[tuple[Member, float]]:
+        """Who will count as slow, and when, while somebody else has nothing to do."""
+        if self._queue or not self._pace or all(member.mail or not member.ready for member in self._members):
+            return []
+        found = []
+        for member in self._members:
+            task = member.mail[0][0] if member.mail else None
+            if task is not None and not task.done and not task.again:
+                allowed = max(SLOW_S, SLOW * median(self._pace) * self.weight(task.work))
+                found.append((member, member.since + allowed))
+        return found
+
+    def _second(self, slow: Member) -> None:
+        """Hands what a slow player is at to one that has nothing to do, too."""
+        task = slow.mail[0][0]
+        free = [member for member in self._members if member.ready and not member.mail]
+        if task is None or not free:
+            return
+        task.again = True
+        self.lost.append(task.work)
+        free[0].since = self.clock()
+        free[0].mail.append((task, self.backend.send(free[0].player, task.work)))
+        self.say(f"actor {slow.place}{slow.where} is slow: actor {free[0].place} plays what it is at as well")
 
     def _limit(self, member: Member) -> float:
         """How long a player may take for what it is at; coming up has a time of its own."""
@@ -189,24 +227,32 @@ class Crew:
             self._lose(member, str(error))
             return
         member.mail.popleft()
-        member.since = self.clock()
+        took, member.since = self.clock() - member.since, self.clock()
         if task is None:
             member.where = self.welcome(value)
             member.ready, member.facts, member.failed_starts = True, value, 0
-        else:
+            return
+        self._pace.append(took / self.weight(task.work))
+        if not task.done:
+            task.done = True
             self._done.append(Done(task.number, value))
 
     def _lose(self, member: Member, why: str) -> None:
         """Starts another player in the place of one that is lost; its work is handed out again."""
         self.backend.stop(member.player)
         self._why = why
-        tasks = [task for task, _ in member.mail if task is not None]
+        others = [task for one in self._members if one is not member for task, _ in one.mail]
+        tasks = [task for task, _ in member.mail if task is not None and not task.done]
+        for task in [task for task in tasks if task in others]:  # the other one goes on with it
+            task.again = False
+            tasks.remove(task)
         failed_starts = member.failed_starts + (not member.ready)
-        if member.ready and tasks:
+        if member.ready and tasks and tasks[0] is member.mail[0][0]:
             self.lost.append(tasks[0].work)
             tasks[0].tries += 1
             if tasks[0].tries == TRIES:
                 told = f"given up after {TRIES} actors were lost over it; the last one {why}"
+                tasks[0].done = True
                 self._done.append(Done(tasks.pop(0).number, None, told))
         self._queue.extendleft(reversed(tasks))
         at = self._members.index(member)

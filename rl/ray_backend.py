@@ -61,7 +61,10 @@ class RayBackend:
 
     def put(self, adapter: Mapping[str, Any]) -> Any:
         """Hands an adapter to the cluster once; what is returned goes with every piece of work."""
-        return self._ray.put(dict(adapter))
+        try:
+            return self._ray.put(dict(adapter))
+        except self._ray.exceptions.RayError as error:
+            raise PlayersError(f"the Ray cluster takes no adapter: {_first_line(error)}") from error
 
     def start(self) -> Any:
         return self._actor.remote(self._start)

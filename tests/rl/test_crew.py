@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from rl.crew import TRIES, Crew, Done, PlayerLost, PlayersError
+from rl.crew import SLOW_S, TRIES, Crew, Done, PlayerLost, PlayersError
 from rl.pool import WorkerError
 
 
@@ -115,6 +115,40 @@ def test_a_slow_player_within_its_time_is_left_alone() -> None:
     assert [one.answer for one in everything(crew, list("abcdef"))] == list("abcdef")
     assert not said and not stage.stopped
     assert [work for player, work in stage.given if player == 1] == ["b"]
+
+
+def test_a_slow_players_work_is_done_by_one_who_has_nothing_to_do_and_who_is_first_counts() -> None:
+    """Long before its time is over, since others need a second for what it is at."""
+    crew, stage, said = crew_of(lambda player, work: (100.0 if player == 1 and work else 1.0, (player, work)),
+                                patience=1000.0)  # fmt: skip
+    assert [one.answer for one in everything(crew, ["a", "b"])] == [(0, "a"), (0, "b")]
+    assert stage.now == pytest.approx(1 + SLOW_S + 1, abs=1) and not stage.stopped
+    assert said == ["actor 1 is slow: actor 0 plays what it is at as well"] and crew.lost == ["b"]
+    # it goes on with what it has, the other takes what comes, and its late answer is nobody's
+    assert [one.answer for one in everything(crew, ["c", "d", "e"])] == [(0, "c"), (0, "d"), (0, "e")]
+    stage.now = 150.0
+    assert [one.answer for one in everything(crew, ["f", "g"])] == [(0, "f"), (0, "g")]
+    assert [work for player, work in stage.given if player == 1] == ["b", "g"]
+
+
+def test_work_is_slow_by_its_weight() -> None:
+    crew, stage, said = crew_of(lambda player, work: (2.0 * work if work else 1.0, work), patience=1000.0,
+                                weight=lambda work: work)  # fmt: skip
+    assert [one.answer for one in everything(crew, [1, 50, 2])] == [1, 50, 2]
+    assert not said and stage.now < 110
+
+
+def test_of_two_who_do_the_same_one_may_be_lost() -> None:
+
+    def acts(player: int, work: Any) -> tuple[float, Any]:
+        if player == 0 and work == "b":
+            return 30.0, PlayerLost("died")
+        return 60.0 if player == 1 and work else 1.0, (player, work)
+
+    crew, stage, _ = crew_of(acts, patience=1000.0)
+    assert [one.answer for one in everything(crew, ["a", "b"])] == [(0, "a"), (2, "b")]
+    assert crew.restarts == 1 and stage.stopped == [0] and crew.lost == ["b", "b"]
+    assert not any(task.tries for member in crew._members for task, _ in member.mail if task)
 
 
 def test_what_waits_behind_lost_work_keeps_its_tries_and_its_turn() -> None:
