@@ -5,6 +5,9 @@ the model's own shapes; they play groups of episodes; they take the gradient of 
 log-probabilities included. A share is the arithmetic of the linear layers over the tokens that had to be computed
 (2 operations a weight and token in a forward, 4 more in a backward and the reference's forward), divided by the time
 and by the measured rate. Padding, attention, adapters and everything else count as nothing done.
+
+Where other work takes turns on the processors, wall time counts its turns too; the shares of processor time, of both
+the work and the matmul, leave them out.
 """
 
 from __future__ import annotations
@@ -49,17 +52,19 @@ def measure(worker: Any, job: dict[str, Any]) -> dict[str, float]:
     inner, outer = config.hidden_size, config.intermediate_size
     a, b = mx.random.normal((2048, inner)), mx.random.normal((outer, inner))
     mx.eval(a, b)
-    best = float("inf")
+    best, best_cpu = float("inf"), float("inf")
     for _ in range(TRIES):
-        began = time.perf_counter()
+        began, began_cpu = time.perf_counter(), time.process_time()
         mx.eval(a @ b.T)
-        best = min(best, time.perf_counter() - began)
+        best, best_cpu = min(best, time.perf_counter() - began), min(best_cpu, time.process_time() - began_cpu)
     linear = sum(
         value.size for name, value in flat(brain.model.parameters()).items()
         if ".layers." in name and name.endswith("proj.linear.weight")
     )  # fmt: skip
 
+    began = time.process_time()
     episodes, play_s = collect(worker, {"adapter": worker.reference, "plans": job["plans"]})
+    play_cpu = time.process_time() - began
     turns = [(number, turn) for episode in episodes for number, turn in enumerate(episode.turns)]
     table = worker.policy.closed.table
     computed = {  # siblings that ask the same at the same time cost one row
@@ -68,9 +73,12 @@ def measure(worker: Any, job: dict[str, Any]) -> dict[str, float]:
     }
     once = {tuple(turn.prompt_ids): computed[number, tuple(turn.prompt_ids)] for number, turn in turns}
     credit = [Credited(np.ones(len(episode.turns))) for episode in episodes]
+    began = time.process_time()
     found = gradient(worker, {"adapter": worker.reference, "credit": credit})
     return {
-        "matmul": 2 * 2048 * inner * outer / best, "turns": len(turns), "play_s": play_s, "train_s": found.train_s,
+        "matmul": 2 * 2048 * inner * outer / best, "matmul_cpu": 2 * 2048 * inner * outer / best_cpu,
+        "turns": len(turns), "play_s": play_s, "train_s": found.train_s,
+        "play_cpu": play_cpu, "train_cpu": time.process_time() - began,
         "play_tokens": sum(computed.values()), "train_tokens": sum(once.values()),
         "play_operations": 2 * linear * sum(computed.values()), "train_operations": 6 * linear * sum(once.values()),
         "memory_gib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / UNIT,
@@ -105,6 +113,7 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
 def combined(found: Sequence[dict[str, float]]) -> dict[str, float]:
     """What workers measured at the same time, as one: rates are sums over them, seconds those of the slowest."""
     total = {name: sum(one[name] for one in found) for name in found[0]}
+    rate = total["matmul_cpu"] / len(found)
     play_s, train_s = (max(one[name] for one in found) for name in ("play_s", "train_s"))
     return {
         "turns": total["turns"], "matmul_gflops": total["matmul"] / 1e9,
@@ -113,6 +122,9 @@ def combined(found: Sequence[dict[str, float]]) -> dict[str, float]:
         "turns_per_s_rollout": total["turns"] / play_s, "turns_per_s_update": total["turns"] / train_s,
         "matmul_share_rollout": total["play_operations"] / play_s / total["matmul"],
         "matmul_share_update": total["train_operations"] / train_s / total["matmul"], "memory_gib": total["memory_gib"],
+        # seconds added up over the workers, so the rate is the mean of theirs
+        **{f"matmul_share_{name}_cpu": total[f"{part}_operations"] / total[f"{part}_cpu"] / rate
+           for name, part in (("rollout", "play"), ("update", "train"))},
     }  # fmt: skip
 
 
@@ -136,10 +148,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 1
     table = Table(title=f"{found['model']}, {found['workers']} workers, {found['turns']} turns; float32 matmul "
                         f"{found['matmul_gflops']:.0f} GFLOP/s", title_justify="left")  # fmt: skip
-    for name in ("", "turns a second", "share of the matmul rate"):
+    for name in ("", "turns a second", "share of the matmul rate", "in processor time"):
         table.add_column(name, justify="right" if name else "left")
     for name in ("rollout", "update"):
-        table.add_row(name, f"{found[f'turns_per_s_{name}']:.1f}", f"{found[f'matmul_share_{name}']:.2f}")
+        table.add_row(name, f"{found[f'turns_per_s_{name}']:.1f}", f"{found[f'matmul_share_{name}']:.2f}",
+                      f"{found[f'matmul_share_{name}_cpu']:.2f}")  # fmt: skip
     console = Console(highlight=False)
     console.print(table)
     console.print(f"memory of the workers: {found['memory_gib']:.1f} GiB at most")

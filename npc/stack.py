@@ -101,7 +101,9 @@ class Run:
         self._grouped = (weights.kv_heads, weights.heads // weights.kv_heads, weights.head_dim)  # G, R, K
         self._mask = np.asarray(mask_B_T_T)
         self._real = real_N
-        self._pads = np.empty(0, int) if real_N is None else np.setdiff1d(np.arange(self._rows * self._length), real_N)
+        pad = np.ones(self._rows * self._length, dtype=bool)
+        pad[slice(None) if real_N is None else real_N] = False
+        self._pads = np.flatnonzero(pad)
         cos, sin = (self._padded(np.asarray(part), use) for part, use in ((cos_N_R, "cos"), (sin_N_R, "sin")))
         self._turns = arrays.turns(cos, sin).reshape(self._rows, self._length, -1)
         self._asked = None if asked_B_Q is None else np.asarray(asked_B_Q)
