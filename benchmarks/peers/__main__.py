@@ -32,6 +32,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         for name, least in (("rounds", 1), ("groups", 1), ("group_size", 2), ("workers", 1)):
             if getattr(args, name) < least:
                 raise PeerError(f"--{name.replace('_', '-')} {getattr(args, name)}: {least} or more")
+        if args.turns < args.group_size:
+            raise PeerError(f"--turns {args.turns}: --group-size {args.group_size} or more")
         if not args.seconds > 0:
             raise PeerError(f"--seconds {args.seconds}: above 0")
         peers, pythons = chosen(args.peers), given(args.python_of)
@@ -59,8 +61,11 @@ def arguments() -> argparse.ArgumentParser:
     parser.add_argument("--model", default="smollm2-135m", help="(default: %(default)s)")
     parser.add_argument("--groups", type=int, default=2, help="(default: %(default)s)")
     parser.add_argument("--group-size", type=int, default=4, help="(default: %(default)s)")
+    parser.add_argument("--turns", type=int, default=40, metavar="N",
+                        help="how many of the recorded ones the peers are given, the first ones: what a turn costs them "
+                        "doesn't depend on how many there are (default: %(default)s)")
     parser.add_argument("--workers", type=int, default=2, help="cores for each side (default: %(default)s)")
-    parser.add_argument("--rounds", type=int, default=3, help="measured, after one to warm up (default: %(default)s)")
+    parser.add_argument("--rounds", type=int, default=3, help="(default: %(default)s)")
     parser.add_argument("--seconds", type=float, default=1.5, help="of steps in each world and round")
     parser.add_argument("--plain-mlx", action="store_true", help="measure mlx-lm-lora as it installs as well, without "
                         "the BLAS that is loaded for it here: minutes for a handful of turns")

@@ -44,7 +44,7 @@ PEERS = {
         Peer("mlx-lm-lora", "run_mlx_lm_lora.py",
              ("mlx-lm-lora==5.10.2", "mlx-lm==0.32.2", "mlx[cpu]==0.32.4; sys_platform == 'linux'",
               "mlx==0.32.4; sys_platform == 'darwin'", "faiss-cpu==1.15.1; sys_platform == 'linux'"),
-             {"batch": 11, "blas": str(BLAS)}),
+             {"batch": 10, "blas": str(BLAS)}),
         Peer("minigrid", "run_worlds.py", ("minigrid==3.2.0",),
              {"library": "minigrid", "worlds": ["MiniGrid-Fetch-8x8-N3-v0", "MiniGrid-FourRooms-v0"]}),
         Peer("pettingzoo", "run_worlds.py", ("pettingzoo[classic]==1.27.0",),

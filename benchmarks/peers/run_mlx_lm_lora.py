@@ -83,8 +83,9 @@ def main() -> int:
         mx.eval(model.parameters())
         return model, tokenizer
 
-    size, batch = job["group_size"], job["batch"]
+    size = job["group_size"]
     groups = [job["rows"][at : at + size] for at in range(0, len(job["rows"]), size)]
+    batch = min(job["batch"], len(groups))
     groups = groups[: len(groups) // batch * batch]
     steps = len(groups) // batch
     model, tokenizer = model_with_adapter()

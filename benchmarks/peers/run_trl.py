@@ -7,7 +7,6 @@ sides learn from the same tokens.
 
 from __future__ import annotations
 
-import math
 import sys
 import tempfile
 import time
@@ -94,8 +93,8 @@ def main() -> int:
     job = talk.job
     torch.set_num_threads(job["threads"])
     size, rows = job["group_size"], job["rows"]
-    batch = job["batch"]
-    rows = rows[: len(rows) // math.lcm(size, batch) * math.lcm(size, batch)]
+    batch = max(size, min(job["batch"], len(rows)) // size * size)
+    rows = rows[: len(rows) // batch * batch]
     tokenizer = AutoTokenizer.from_pretrained(job["model"])
     model = AutoModelForCausalLM.from_pretrained(job["model"], dtype=torch.float32)
     model = PeftModel.from_pretrained(model, job["peft"], is_trainable=True)

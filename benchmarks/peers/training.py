@@ -28,7 +28,8 @@ def measure_training(args: argparse.Namespace, ready: Mapping[str, tuple[Peer, P
         first = ours.round()
         prefix_ids = ours.brain.tokenizer.encode(ours.scenario.prefix)
         rows = rows_of(ours.episodes, ours.scenario.prefix, prefix_ids, args.group_size)
-        job = {"rows": rows, "group_size": args.group_size, "beta": KL_WEIGHT, "adapter": ours.adapter_folder,
+        few = rows[: args.turns // args.group_size * args.group_size]
+        job = {"rows": few, "group_size": args.group_size, "beta": KL_WEIGHT, "adapter": ours.adapter_folder,
                "longest": max(len(row["completion_ids"]) for row in rows), "model": str(folder / "model"),
                "peft": str(folder / "model" / "peft")}  # fmt: skip
         trainers = [ready[name] for name in TRAINERS if name in ready]
@@ -37,7 +38,7 @@ def measure_training(args: argparse.Namespace, ready: Mapping[str, tuple[Peer, P
             job["logps"] = logps_of(ours.brain, rows[:COMPARED])
         children = []
         for peer, python in trainers:
-            say(f"{peer.name}: starting, and one round to warm up ...")
+            say(f"{peer.name}: starting ...")
             child = started(peer, python, job, folder, args.workers, reasons)
             if child is not None:
                 stack.callback(child.close)
@@ -53,6 +54,7 @@ def measure_training(args: argparse.Namespace, ready: Mapping[str, tuple[Peer, P
                     reasons[child.name] = str(error)
                     say(str(error))
                     children.remove(child)
+                    del rounds[child.name]
             say(f"round {number + 1} of {args.rounds}: " + ", ".join(
                 f"{name} {each[-1]['turns'] / each[-1]['loop_s']:.2f} turns/s" for name, each in rounds.items()))
         for child in children:
@@ -93,13 +95,12 @@ def plain_mlx(peer: Peer, python: Path, job: dict[str, Any], folder: Path, args:
 
 def started(peer: Peer, python: Path, job: dict[str, Any], folder: Path, threads: int,
             reasons: dict[str, str]) -> Child | None:  # fmt: skip
-    """A trainer that is ready, has shown that it computes the same, and is warm; None, with the reason, otherwise."""
+    """A trainer that is ready and has shown that it computes the same; None, with the reason, otherwise."""
     try:
         child = Child(peer, python, job, folder, threads)
         if child.facts["off"] > CLOSE_ENOUGH:
             child.close()
             raise PeerError(f"{peer.name}: log-probabilities {child.facts['off']:.3g} from ours: not the same model")
-        child.ask()
     except PeerError as error:
         reasons[peer.name] = str(error)
         say(str(error))
