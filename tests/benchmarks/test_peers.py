@@ -157,7 +157,8 @@ def test_an_environment_is_made_once_and_an_index_out_of_reach_is_one_line(
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [(["--peers", "trl,nobody"], "no peer 'nobody'"), (["--python-of", "trl"], "NAME=PATH"),
-     (["--rounds", "0"], "1 or more"), (["--turns", "3"], "--group-size 4 or more"), (["--seconds", "0"], "above 0"), (["--model", "no/such"], "no/such")],
+     (["--rounds", "0"], "1 or more"), (["--turns", "3"], "--group-size 4 or more"),
+     (["--seconds", "0"], "above 0"), (["--model", "no/such"], "no/such")],
 )  # fmt: skip
 def test_bad_use(arguments: list[str], says: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert command.main(["--peers", "none", *arguments]) == 2
