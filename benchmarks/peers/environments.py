@@ -101,6 +101,8 @@ class Child:
         path.write_text(json.dumps({**job, "threads": threads, **peer.job}), encoding="utf-8")
         self._errors = tempfile.TemporaryFile("w+", encoding="utf-8")  # noqa: SIM115  read when the child fails
         environment = _alone() | dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS"), str(threads))
+        # threads that wait sleep, as ours do: spinning ones take half of TRL's speed where anything else runs beside
+        environment |= {"OMP_WAIT_POLICY": "passive"}
         environment |= {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "false"}
         self._process = subprocess.Popen(
             [str(python), str(HERE / peer.script), str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
