@@ -26,7 +26,8 @@ def rate(one: Round, part: str) -> float:
 
 
 def ratios(ours: Sequence[Round], theirs: Sequence[Round], part: str) -> list[float]:
-    """Our turns a second over theirs, round by round: what disturbs the machine for minutes disturbs both."""
+    """Our turns a second over theirs, round by round: what disturbs the machine for minutes disturbs both. Of
+    `PART_cpu`, turns a second of processor time: what else the machine does disturbs that least."""
     return [rate(own, part) / rate(other, part) for own, other in zip(ours, theirs, strict=True)]
 
 

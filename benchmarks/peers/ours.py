@@ -11,6 +11,7 @@ import numpy as np
 
 import scenarios
 from benchmarks import speed
+from benchmarks.peers.talk import Clock
 from npc.adapters import get_adapter, load_adapter
 from npc.models import load
 from rl.credit import credit_episodes
@@ -52,13 +53,16 @@ class Ours:
         self.episodes: list[Episode] = []  # of the last round
 
     def round(self) -> dict[str, float]:
-        """Plays the groups, logs them, and takes one optimizer step on them: turns, and the seconds of each part."""
-        began = time.perf_counter()
+        """Plays the groups, logs them, and takes one optimizer step on them: turns, and the seconds of each part, of
+        which writing the log is neither rollout nor update."""
+        whole = Clock(self._helpers)
         played = [found for found, _ in self.pool.map(collect, [self._job(plans=plans) for plans in self.shares])]
-        rolled_out = time.perf_counter()
+        rollout = whole.read("rollout")
         self.episodes = [episode for share in played for episode in share]
+        writing = Clock()
         self.log.add(self.episodes, Author(f"{self.settings.model}:{SCENARIO}"), "benchmark", "train", self.prefix)
-        logged = time.perf_counter()
+        log = writing.read("log")
+        learning = Clock(self._helpers)
         credit = credit_episodes(self.episodes, self.scenario.credit_key, Values(), "episode", 1.0)
         given = iter([one.given for one in credit])
         jobs = [self._job(credit=[next(given) for _ in share]) for share in played]
@@ -66,10 +70,8 @@ class Ours:
         if total.counts.rows:
             share = np.float32(LOSSES["grpo"].denominator(total.counts))
             Optimizer().step(self.adapter, {name: value / share for name, value in total.arrays.items()}, 1e-4)
-        ended = time.perf_counter()
-        return {"turns": sum(len(episode.turns) for episode in self.episodes), "live": total.counts.rows,
-                "rollout_s": rolled_out - began, "log_s": logged - rolled_out, "update_s": ended - logged,
-                "loop_s": ended - began}  # fmt: skip
+        turns = {"turns": sum(len(episode.turns) for episode in self.episodes), "live": total.counts.rows}
+        return {**turns, **rollout, **log, **learning.read("update"), **whole.read("loop")}
 
     def shares_of_matmul(self) -> dict[str, float]:
         """How near to the machine's own matmul rate both parts come (benchmarks.speed)."""
@@ -79,11 +81,20 @@ class Ours:
         self.pool.close()
         self.log.close()
 
+    def _helpers(self) -> float:
+        """Processor seconds of all workers so far."""
+        return sum(self.pool.map(processor_time, [None] * self.pool.workers))
+
     def _job(self, **more: Any) -> dict[str, Any]:
         return {"adapter": self.adapter, **more}
 
 
-class Clock:
+def processor_time(_worker: Any, _job: None) -> float:
+    """Of this worker, so far."""
+    return time.process_time()
+
+
+class Watched:
     """A scenario whose every call is timed: what of a rollout the environment takes."""
 
     def __init__(self, scenario: Any) -> None:
@@ -108,7 +119,7 @@ class Clock:
 def environment_time(worker: Any, job: dict[str, Any]) -> dict[str, float]:
     """Plays `plans`; seconds of it all, and seconds within the scenario (worlds, texts, legal phrases, digests)."""
     plain = worker.scenario
-    worker.scenario = Clock(plain)
+    worker.scenario = Watched(plain)
     try:
         episodes, play_s = collect(worker, {"adapter": worker.reference, "plans": job["plans"]})
         return {"play_s": play_s, "environment_s": worker.scenario.spent,

@@ -11,12 +11,11 @@ import importlib.util
 import json
 import sys
 import tempfile
-import time
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from talk import Talk
+from talk import Clock, Talk, rest
 
 
 class Over(Exception):
@@ -40,7 +39,7 @@ class Rounds:
 
     def __init__(self, talk: Talk, generate: Any, turns: int) -> None:
         self.talk, self.generate, self.turns = talk, generate, turns
-        self.began = self.rollout_s = 0.0
+        self.rollout: dict[str, float] = {}
         self.generated = 0
         self.fresh = True
 
@@ -48,18 +47,16 @@ class Rounds:
         if self.fresh:
             if not self.talk.asked():
                 raise Over
-            self.fresh, self.rollout_s, self.generated, self.began = False, 0.0, 0, time.perf_counter()
-        began = time.perf_counter()
+            self.fresh, self.rollout, self.generated, self.clock = False, {}, 0, Clock()
+        clock = Clock()
         completions, texts, indices = self.generate(**how)
-        self.rollout_s += time.perf_counter() - began
+        self.rollout = {name: self.rollout.get(name, 0.0) + took for name, took in clock.read("rollout").items()}
         self.generated += sum(one.size for one in completions)
         return completions, texts, indices
 
     def on_train_loss_report(self, _: dict[str, Any]) -> None:
-        spent = time.perf_counter() - self.began
         self.fresh = True
-        self.talk.say(turns=self.turns, rollout_s=self.rollout_s, update_s=spent - self.rollout_s, loop_s=spent,
-                      generated=self.generated)  # fmt: skip
+        self.talk.say(turns=self.turns, generated=self.generated, **rest(self.clock.read("loop"), self.rollout))
 
     def on_val_loss_report(self, _: dict[str, Any]) -> None:
         raise RuntimeError("nothing is validated here")

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import sys
 import tempfile
-import time
 from collections.abc import Iterator
 from importlib.metadata import version
 from typing import Any
@@ -17,7 +16,7 @@ from typing import Any
 import torch
 from datasets import Dataset
 from peft import PeftModel
-from talk import Talk
+from talk import Clock, Talk, rest
 from torch.utils.data import Sampler
 from transformers import AutoModelForCausalLM, AutoTokenizer, TrainerCallback
 from trl import GRPOConfig, GRPOTrainer
@@ -48,8 +47,8 @@ class Timed(GRPOTrainer):
     talk: Talk
     rows: list[dict[str, Any]]
     generated: int
-    rollout_s: float
-    began: float
+    rollout: dict[str, float]
+    clock: Clock
 
     def _get_train_sampler(self, dataset: Any = None) -> Sampler:
         return InOrder(len(self.rows))
@@ -57,15 +56,15 @@ class Timed(GRPOTrainer):
     def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
         if not self.talk.asked():
             raise Over
-        self.began = time.perf_counter()
+        self.clock = Clock()
         return super()._generate_and_score_completions(inputs)
 
     def _generate(self, prompts: list[str]) -> Any:
-        began = time.perf_counter()
+        clock = Clock()
         try:
             return super()._generate(prompts)
         finally:
-            self.rollout_s = time.perf_counter() - began
+            self.rollout = clock.read("rollout")
 
     def _generate_single_turn(self, prompt_ids: list[list[int]], *rest: Any, **more: Any) -> Any:
         if prompt_ids != [row["prompt_ids"] for row in self.rows]:
@@ -83,9 +82,8 @@ class Answer(TrainerCallback):
 
     def on_step_end(self, *_: Any, **__: Any) -> None:
         trainer = self.trainer
-        spent = time.perf_counter() - trainer.began
-        trainer.talk.say(turns=len(trainer.rows), rollout_s=trainer.rollout_s, update_s=spent - trainer.rollout_s,
-                         loop_s=spent, generated=trainer.generated)  # fmt: skip
+        parts = rest(trainer.clock.read("loop"), trainer.rollout)
+        trainer.talk.say(turns=len(trainer.rows), generated=trainer.generated, **parts)
 
 
 def main() -> int:

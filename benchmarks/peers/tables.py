@@ -26,6 +26,7 @@ def show(found: Mapping[str, Any]) -> None:
             each = ("rollout", "train", "loop")
             table.add_row(f"ours / {name.replace('_', '-')}",
                           *(in_words(found[f"{part}_vs_{name}_range"]) + "x" for part in each))
+            table.add_row("  by processor time", *(f"{found[f'{part}_vs_{name}_cpu']:.2f}x" for part in each))
     console.print(table)
     console.print(f"tokens put through the layers for a turn of an update: ours {found['ours']['tokens_a_turn']:.0f}, "
                   f"without sharing {found['tokens_a_turn_unshared']:.0f}")

@@ -31,6 +31,25 @@ class Talk:
         return bool(sys.stdin.readline().strip())
 
 
+class Clock:
+    """Seconds, of the wall and of the processor, since it was made; `others` adds processor seconds of helpers."""
+
+    def __init__(self, others: Callable[[], float] = lambda: 0.0) -> None:
+        self._others = others
+        self._wall, self._cpu = time.perf_counter(), time.process_time() + others()
+
+    def read(self, part: str) -> dict[str, float]:
+        """What has passed, as `PART_s` and `PART_cpu_s`."""
+        wall = time.perf_counter() - self._wall
+        return {f"{part}_s": wall, f"{part}_cpu_s": time.process_time() + self._others() - self._cpu}
+
+
+def rest(loop: dict[str, float], rollout: dict[str, float]) -> dict[str, float]:
+    """A round's parts: what of its loop wasn't rollout is update."""
+    update = {f"update{end}": loop[f"loop{end}"] - rollout[f"rollout{end}"] for end in ("_s", "_cpu_s")}
+    return {**loop, **rollout, **update}
+
+
 def timed(step: Callable[[], object], seconds: float) -> float:
     """Steps a second of wall time, over about `seconds`."""
     done, began = 0, time.perf_counter()

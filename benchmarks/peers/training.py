@@ -64,6 +64,7 @@ def measure_training(args: argparse.Namespace, ready: Mapping[str, tuple[Peer, P
                 each = ratios(rounds["ours"], rounds[child.name], part)
                 name = f"{'train' if part == 'update' else part}_vs_{word}"
                 found[name], found[f"{name}_range"] = spread(each)["median"], spread(each)
+                found[f"{name}_cpu"] = spread(ratios(rounds["ours"], rounds[child.name], f"{part}_cpu"))["median"]
         for child in children:
             child.close()
         say("the machine's matmul rate, and the share of it that is reached ...")

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from benchmarks.peers import __main__ as command
-from benchmarks.peers import environments, figures, turns
+from benchmarks.peers import environments, figures, talk, turns
 from benchmarks.peers.environments import PEERS, Child, Peer, PeerError
 from npc.adapters import get_adapter, load_adapter
 from npc.forward import prefix_kv
@@ -99,7 +99,8 @@ def test_the_object_that_others_rely_on(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Ours is measured, the peers are scripts that answer at once; one of them is another model, and is left out."""
-    answer = {"turns": 8, "rollout_s": 4.0, "update_s": 4.0, "loop_s": 8.0}
+    answer = {"turns": 8, **talk.rest({"loop_s": 8.0, "loop_cpu_s": 16.0}, {"rollout_s": 4.0, "rollout_cpu_s": 8.0})}
+    assert (answer["update_s"], answer["update_cpu_s"]) == (4.0, 8.0)
     worlds = {"steps_per_s": {"Fetch": 2.0, "FourRooms": 1.0}}
     for peer in (fake(tmp_path, "trl", answer), fake(tmp_path, "minigrid", worlds),
                  fake(tmp_path, "mlx-lm-lora", answer, {"versions": {}, "off": 3.0})):  # fmt: skip
@@ -114,6 +115,7 @@ def test_the_object_that_others_rely_on(
     own = found["ours"]["loop_turns_per_s"]["median"]
     update = found["ours"]["update_turns_per_s"]["median"]
     assert (found["loop_vs_trl"], found["train_vs_trl"]) == pytest.approx((own / 1.0, update / 2.0))
+    assert 0 < found["loop_vs_trl_cpu"] < np.inf
     assert found["env_vs_minigrid"] == pytest.approx(found["text_steps_per_s"] / 2)
     assert found["loop_vs_mlx_lm_lora"] is None and "not the same model" in found["reasons"]["loop_vs_mlx_lm_lora"]
     assert found["versions"] == {"trl": "1", "minigrid": "1"}
