@@ -13,15 +13,16 @@ def step_people(world: World) -> None:
     """One tick for every character, in the order of the cast."""
     state, ways = world.state, world.ways
     tick, spots, onward, width = state.tick, ways.spots, ways.onward, ways.width
+    summoning = 0 <= state.summon_at <= tick
     for person in state.people:
         to_x, to_y = spots[person.dest]
         if person.x != to_x or person.y != to_y:
             person.x, person.y = onward[person.dest][person.y * width + person.x]
             if person.x == to_x and person.y == to_y:
                 _on_arrival(world, person)
-        elif tick >= person.until or (person.name == "Ada" and _seeks_asker(world)):
+        elif tick >= person.until or (summoning and person.name == "Ada" and _seeks_asker(world)):
             _choose(world, person)
-        if person.name == "Ada" and 0 <= state.summon_at <= tick:
+        if summoning and person.name == "Ada":
             _ada_summons(world, person)
 
 
