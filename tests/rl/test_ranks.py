@@ -36,6 +36,7 @@ from tests.rl.ranked import moved_on, reference, update, whoami, workers_own
 
 ROOT = Path(__file__).parents[2]
 LAUNCHER = Path(sys.executable).with_name("mlx.launch")
+SMALL = ("--scenario", "fetch_item", "--groups", "2", "--validation-episodes", "8", "--no-eval", "--out", "run")
 NEAR = 2e-6  # of the largest: the sums are the same, in another order, in float32
 
 
@@ -202,13 +203,18 @@ def test_a_rank_that_waits_for_the_others_to_come_can_be_ended(tmp_path):
     port = free_ports(1)[0]
     (tmp_path / "hosts").write_text(json.dumps([[f"127.0.0.1:{port}"], ["127.0.0.1:1"]]))
     env = os.environ | {RANK: "0", HOSTS: str(tmp_path / "hosts")}
-    process = subprocess.Popen([sys.executable, "-m", "tests.rl.ranked", str(tmp_path)], cwd=ROOT, env=env)
-    listening = f":{port:04X} 00000000:0000 0A"
-    while listening not in Path("/proc/net/tcp").read_text():
-        assert process.poll() is None
-        time.sleep(0.05)
-    process.terminate()
-    assert process.wait(timeout=20) == -signal.SIGTERM
+    command = [sys.executable, "-m", "rl.train", *SMALL[:-1], str(tmp_path / "run")]
+    process = subprocess.Popen(command, cwd=ROOT, env=env)
+    try:
+        listening = f":{port:04X} 00000000:0000 0A"
+        while listening not in Path("/proc/net/tcp").read_text():
+            assert process.poll() is None
+            time.sleep(0.05)
+        process.terminate()
+        assert process.wait(timeout=20) == -signal.SIGTERM
+    finally:
+        process.kill()
+    assert not (tmp_path / "run").exists()
 
 
 # ------------------------------------------------------------------------------------------------- whole runs
@@ -222,9 +228,6 @@ def launched(folder: Path, *words: str) -> subprocess.Popen[str]:
     # a session of its own: what a terminal's Ctrl-C reaches
     return subprocess.Popen([*command, *words], cwd=folder, env=env, stdin=subprocess.DEVNULL, text=True,
                             stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True)  # fmt: skip
-
-
-SMALL = ("--scenario", "fetch_item", "--groups", "2", "--validation-episodes", "8", "--no-eval", "--out", "run")
 
 
 def wait_for(path: Path, process: subprocess.Popen[str]) -> None:
