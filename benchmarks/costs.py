@@ -32,6 +32,7 @@ from rl.values import Values
 from scenarios.contract import Scenario
 
 PASSES = 2  # as `rl.train` has it
+OFTEN = 5  # times as many tries, for what takes milliseconds
 CREDIT, TRACE, KL = "stage", 0.5, 0.02
 
 
@@ -82,11 +83,12 @@ def measure(worker: Any, job: dict[str, Any]) -> Measured:
         by_group[episode.plan.group] = by_group.get(episode.plan.group, 0) + len(episode.turns)
 
     author = Author("", brain.name, "", "w", brain.base_hash, brain.tokenizer_hash)
-    pack_s, parcel = least(tries, lambda: pack_episodes(episodes, author, scenario))
-    decode_s, back = least(tries, lambda: unpack_episodes(parcel, plans, author, scenario))
+    pack_s, parcel = least(OFTEN * tries, lambda: pack_episodes(episodes, author, scenario))
+    decode_s, back = least(OFTEN * tries, lambda: unpack_episodes(parcel, plans, author, scenario))
     assert [episode.turns for episode in back] == [episode.turns for episode in episodes]
-    log_s, log_bytes = _log(episodes, author, scenario, tries)
-    credit_s, credit = least(tries, lambda: credit_episodes(episodes, scenario.credit_key, Values(), CREDIT, TRACE))
+    log_s, log_bytes = _log(episodes, author, scenario, OFTEN * tries)
+    credited = partial(credit_episodes, episodes, scenario.credit_key, credit=CREDIT, trace=TRACE)
+    credit_s, credit = least(OFTEN * tries, lambda: credited(values=Values()))
 
     def learn() -> Any:
         found = gradient(worker, {"adapter": adapter, "credit": [one.given for one in credit]})
@@ -99,9 +101,9 @@ def measure(worker: Any, job: dict[str, Any]) -> Measured:
     learn_s, found = least(tries, learn)
     mean = {name: value / np.float32(max(1, found.counts.episodes)) for name, value in found.arrays.items()}
     optimizer = Optimizer()
-    step_s, _ = least(tries, lambda: [optimizer.step(adapter, mean, 1e-3) for _ in range(PASSES)])
-    serialise_s, packed = least(tries, lambda: pickle.dumps(adapter, protocol=5))
-    restore_s, _ = least(tries, lambda: pickle.loads(packed))
+    step_s, _ = least(OFTEN * tries, lambda: [optimizer.step(adapter, mean, 1e-3) for _ in range(PASSES)])
+    serialise_s, packed = least(OFTEN * tries, lambda: pickle.dumps(adapter, protocol=5))
+    restore_s, _ = least(OFTEN * tries, lambda: pickle.loads(packed))
     costs = Costs(
         play_s=play_s, turns=tuple(by_group.values()), pack_s=pack_s / turns, decode_s=decode_s / turns,
         parcel_bytes=len(parcel) / turns, log_s=log_s / turns, log_bytes=log_bytes / turns,
