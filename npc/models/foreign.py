@@ -62,7 +62,7 @@ def load_by_mlx_lm(folder: Path) -> Loaded:
     config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
     try:
         model, _ = load_model(folder, lazy=True, strict=True)
-    except (ValueError, TypeError, KeyError, AttributeError, RuntimeError, OSError, ImportError) as error:
+    except (ValueError, TypeError, KeyError, AttributeError, RuntimeError, OSError, ImportError, SystemExit) as error:
         lines = str(error).strip().splitlines() or [type(error).__name__]
         raise ModelError(f"{folder}: mlx-lm can't load this model ({type(error).__name__}: {lines[0]})") from error
     if not hasattr(model, "layers"):
