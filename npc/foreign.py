@@ -29,10 +29,12 @@ TRUNKS = ("model", "transformer", "backbone")  # what mlx-lm calls all of a mode
 @dataclass(frozen=True)
 class Foreign:
     """A model of mlx-lm. ``windows``: for each cache it uses how far back that one reaches (None: to the start), or
-    None where a cache is of a kind that rows can't share."""
+    None where nothing can be shared by rows. ``steps``: whether each row may begin at a place of its own, so that the
+    paths of a tree can share their prompt; else they share the prefix alone."""
 
     model: Any
     windows: tuple[int | None, ...] | None
+    steps: bool = True
 
     def arrays(self) -> list[mx.array]:
         """Nothing is computed from the parameters ahead of a forward."""
@@ -45,21 +47,6 @@ class PrefixIds(list):
     def __init__(self, ids: Sequence[int]) -> None:
         super().__init__()
         self.ids = list(ids)
-
-
-def foreign_of(model: Any) -> Foreign:
-    """Sees what kinds of caches the model uses."""
-    from mlx_lm.models.cache import KVCache, RotatingKVCache, make_prompt_cache
-
-    windows: list[int | None] = []
-    for cache in make_prompt_cache(model):
-        if type(cache) is KVCache:
-            windows.append(None)
-        elif type(cache) is RotatingKVCache and cache.keep == 0:
-            windows.append(cache.max_size)
-        else:
-            return Foreign(model, None)
-    return Foreign(model, tuple(windows))
 
 
 class Seen:
@@ -91,6 +78,8 @@ class Seen:
         places = np.arange(keys.shape[2])[None]
         places = np.where(places < sizes_R[:, None], length + places, NEVER)
         places = np.concatenate([np.broadcast_to(self._places, (len(sizes_R), length)), places], axis=1)
+        if rows_R is None and len(sizes_R) == 1:
+            return Seen(self._window, [self._all], places, length + int(sizes_R[0]))
         parts = [self._all] if rows_R is None else [*self._parts, (keys[rows_R], values[rows_R])]
         return Seen(self._window, parts, places, length + sizes_R)
 
@@ -194,11 +183,11 @@ def behind_prefix(foreign: Foreign, prefix: list[tuple[mx.array, mx.array]]) -> 
 def child_logits(foreign: Foreign, packed: PackedBatch, prefix: list[tuple[mx.array, mx.array]]) -> mx.array:
     """Logits (O, C) of each open node's children, padding included."""
     rows = Rows(packed)
-    if foreign.windows is None:
+    seen = None if foreign.windows is None else behind_prefix(foreign, prefix)
+    if seen is None or not foreign.steps:
         before = prefix.ids if isinstance(prefix, PrefixIds) else []
         tokens_R_T, asked_R_Q, at_O = rows.whole(before)
-        return _children(asked_logits(foreign, tokens_R_T, asked_R_Q, None), at_O, packed.child_token_O_C)
-    seen = behind_prefix(foreign, prefix)
+        return _children(asked_logits(foreign, tokens_R_T, asked_R_Q, seen), at_O, packed.child_token_O_C)
     roots = asked_logits(foreign, rows.prompts_B_T, rows.sizes_B[:, None] - 1, seen)
     found = _children(roots, rows.row_of_root, packed.child_token_O_C[rows.roots])
     if not rows.paths:
@@ -223,8 +212,9 @@ def width_of(foreign: Foreign) -> int:
 def packed_tokens(foreign: Foreign, layout: Layout, prompt: int, prefix: int) -> int:
     """How many tokens a question takes in a forward, with a prompt and a prefix of so many."""
     paths = paths_of(layout)
-    if foreign.windows is None:
-        return max(1, len(paths)) * (prefix + prompt + max(map(len, paths), default=0))
+    if foreign.windows is None or not foreign.steps:
+        before = prefix if foreign.windows is None else 0
+        return max(1, len(paths)) * (before + prompt + max(map(len, paths), default=0))
     return prompt + len(paths) * max(map(len, paths), default=0)
 
 

@@ -25,11 +25,9 @@ class Rows:
         questions: list[int] = []
         roots, root_rows, deeper = [], [], []
         self._asked: list[tuple[int, int]] = []  # (path, place on it) of each deeper node
-        self._first_path: list[int] = []
         opened = 0
         for question, layout in enumerate(packed.layouts):
             first = len(self.paths)
-            self._first_path.append(first)
             chains = paths_of(layout)
             where = {node: (first + at, depth) for at, chain in enumerate(chains) for depth, node in enumerate(chain)}
             self.paths += [layout.token_ids_N[chain].tolist() for chain in chains]

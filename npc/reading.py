@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from npc.foreign import Foreign, foreign_of, prefix_of_foreign
+from npc.foreign import Foreign, prefix_of_foreign
 from npc.forward import PrefixKV, prefix_kv
 from npc.llama import Llama
+from npc.sharing import foreign_of
 from npc.weights import Weights, weights_of
 
 Reading = Weights | Foreign

@@ -35,6 +35,11 @@ SHAPES: dict[str, dict[str, Any]] = {
     "phi3": COMMON | {"tie_word_embeddings": False},
     # learned positions, biases, norms of another kind
     "gpt2": {"n_ctx": 512, "n_embd": 32, "n_head": 4, "n_layer": 3, "n_positions": 512, "layer_norm_epsilon": 1e-5},
+    # takes one place for all rows, and mixes up the rows of a mask where there are as many as heads
+    "gemma2": COMMON | {"query_pre_attn_scalar": 8},
+    # takes one place for all rows
+    "gpt_bigcode": {"n_embd": 32, "n_head": 4, "n_layer": 3, "n_inner": 64, "n_positions": 512,
+                    "layer_norm_epsilon": 1e-5},
     # convolutions beside attention: a state that rows can't share
     "lfm2": COMMON | {"norm_eps": 1e-5, "conv_bias": False, "conv_L_cache": 3, "block_dim": 32, "block_ff_dim": 64,
                       "block_multiple_of": 8, "block_ffn_dim_multiplier": 1.0, "block_auto_adjust_ff_dim": False,
@@ -64,7 +69,7 @@ def folder(at: Path, kind: str, chat: bool = False, bits: int = 0, seed: int = 0
     drawn = {}
     for name, value in flat(model.parameters()).items():
         loud = 0.3 if value.ndim > 1 else 0.1
-        around = 1.0 if "norm" in name and name.endswith("weight") and kind != "gemma3_text" else 0.0
+        around = 1.0 if "norm" in name and name.endswith("weight") and not kind.startswith("gemma") else 0.0
         drawn[name] = mx.array((around + dice.normal(0, loud, value.shape)).astype(np.float32)).astype(dtype)
     if config.get("tie_word_embeddings") and kind == "gemma3_text":
         drawn.pop("lm_head.weight")

@@ -8,7 +8,7 @@ from npc import adapters
 from npc.adapters.fuse import fuse
 from npc.adapters.layers import places
 from npc.errors import AdapterError
-from npc.foreign import Foreign, foreign_of, packed_tokens, prefix_of_foreign
+from npc.foreign import Foreign, behind_prefix, packed_tokens, prefix_of_foreign
 from npc.generate import completion_logps, generate
 from npc.gradient import summed_gradient
 from npc.mlx import flat, mx, nn
@@ -16,6 +16,7 @@ from npc.models import Brain, load
 from npc.models.spread import is_quantised
 from npc.policy import ClosedPolicy, action_logps
 from npc.reading import reading_of
+from npc.sharing import foreign_of
 from tests.npc.foreign_making import SHAPES, folder
 from tests.npc.making import brain, mlx_lm_model, plain_probabilities, with_adapter
 
@@ -55,8 +56,24 @@ def test_it_decides_as_mlx_lm_would_with_the_adapter_that_was_saved(kind, bits, 
 
 
 def test_what_is_shared_is_what_can_be(tmp_path):
-    kinds = {kind: foreign_of(load(folder(tmp_path / kind, kind)).model).windows for kind in ("gemma3_text", "lfm2")}
-    assert kinds == {"gemma3_text": (7, None, 7), "lfm2": None}
+    found = {kind: foreign_of(load(folder(tmp_path / kind, kind)).model) for kind in SHAPES if kind != "llama"}
+    every = (None, None, None)
+    ways = {kind: (one.windows, one.steps) for kind, one in found.items()}
+    assert ways.pop("gemma3_text") == ((7, None, 7), True)
+    assert ways.pop("lfm2") == (None, False)
+    assert ways.pop("gemma2") == ways.pop("gpt_bigcode") == (every, False)  # one place for all rows, says their code
+    assert set(ways.values()) == {(every, True)}
+
+
+def test_what_sharing_gets_wrong_is_not_shared(tmp_path, monkeypatch):
+    model = load(folder(tmp_path / "model", "qwen3")).model
+    assert foreign_of(model).steps
+    monkeypatch.setattr("npc.sharing._known", {})
+    monkeypatch.setattr("npc.foreign.NEVER", 0)  # pads are seen
+    assert foreign_of(model) == Foreign(model, (None, None, None), False)
+    monkeypatch.setattr("npc.sharing._known", {})
+    monkeypatch.setattr("npc.foreign.behind_prefix", lambda foreign, _: behind_prefix(foreign, []))  # and no prefix
+    assert foreign_of(model) == Foreign(model, None, False)
 
 
 @pytest.fixture
@@ -71,17 +88,21 @@ def twins(monkeypatch):
     return ClosedPolicy(ours, PREFIX), ClosedPolicy(theirs, PREFIX)
 
 
-WINDOWS = {"kept": (None, None, None), "wide windows": (90, None, 90), "in each row": None}
+WAYS = {
+    "prompts shared": ((None, None, None), True), "wide windows": ((90, None, 90), True),
+    "prefix shared": ((None, None, None), False), "prefix and wide windows": ((90, None, 90), False),
+    "nothing shared": (None, False),
+}  # fmt: skip
 
 
-def without_sharing(acting, windows, monkeypatch):
-    monkeypatch.setattr(npc.reading, "foreign_of", lambda model: Foreign(model, windows))
-    assert acting.present()[0].windows == windows
+def share(acting, way, monkeypatch):
+    monkeypatch.setattr(npc.reading, "foreign_of", lambda model: Foreign(model, *way))
+    assert (acting.present()[0].windows, acting.present()[0].steps) == way
 
 
-@pytest.mark.parametrize("windows", WINDOWS.values(), ids=WINDOWS.keys())
-def test_paths_and_the_tree_agree_in_log_probabilities_and_gradients(twins, windows, monkeypatch):
-    without_sharing(twins[1], windows, monkeypatch)
+@pytest.mark.parametrize("way", WAYS.values(), ids=WAYS.keys())
+def test_paths_and_the_tree_agree_in_log_probabilities_and_gradients(twins, way, monkeypatch):
+    share(twins[1], way, monkeypatch)
     logps, gradients = [], []
     for acting in twins:
         packed = [acting.pack([acting.encode(TEXTS[at]) for at in part], [LEGAL[at] for at in part])
@@ -105,9 +126,9 @@ def test_paths_and_the_tree_agree_in_log_probabilities_and_gradients(twins, wind
         np.testing.assert_allclose(gradients[1][name], value, rtol=0, atol=5e-5 * np.abs(value).max())
 
 
-@pytest.mark.parametrize("windows", WINDOWS.values(), ids=WINDOWS.keys())
-def test_free_text_is_written_and_scored_as_by_our_own_modules(twins, windows, monkeypatch):
-    without_sharing(twins[1], windows, monkeypatch)
+@pytest.mark.parametrize("way", WAYS.values(), ids=WAYS.keys())
+def test_free_text_is_written_and_scored_as_by_our_own_modules(twins, way, monkeypatch):
+    share(twins[1], way, monkeypatch)
     written, scored = [], []
     for acting in twins:
         reading, prefix = acting.present()
