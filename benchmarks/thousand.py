@@ -32,7 +32,7 @@ FULL, QUICK = {"groups": 16, "tries": 3}, {"groups": 4, "tries": 1}
 GROUP_SIZE = 4
 GIGABIT = 125e6  # bytes a second
 SIZES = (2, 16, 128)  # workers, beside those asked for
-BATCHES = (16, 64, 256, 1024)  # groups an update
+BATCHES = (16, 64, 256, 1024, 4096)  # groups an update
 HEADROOM = 1.25  # of learners and decoders over what the workers play, where lag is looked at
 DAY = 86_400
 
