@@ -116,7 +116,8 @@ def combined(found: Sequence[dict[str, float]]) -> dict[str, float]:
     rate = total["matmul_cpu"] / len(found)
     play_s, train_s = (max(one[name] for one in found) for name in ("play_s", "train_s"))
     return {
-        "turns": total["turns"], "matmul_gflops": total["matmul"] / 1e9,
+        "turns": total["turns"], "matmul_gflops": total["matmul"] / 1e9, "matmul_gflops_cpu": rate / 1e9,
+        "weights": total["train_operations"] / 6 / total["train_tokens"],
         "tokens_per_turn_rollout": total["play_tokens"] / total["turns"],
         "tokens_per_turn_update": total["train_tokens"] / total["turns"],
         "turns_per_s_rollout": total["turns"] / play_s, "turns_per_s_update": total["turns"] / train_s,

@@ -42,8 +42,11 @@ def in_words(found: Mapping[str, float], form: str = ".2f") -> str:
 
 
 def rates(rounds: Sequence[Round]) -> dict[str, dict[str, float]]:
-    """Turns a second of every part, over rounds."""
-    return {f"{part}_turns_per_s": spread([rate(one, part) for one in rounds]) for part in PARTS}
+    """Turns a second of every part, and turns a second of processor time, over rounds."""
+    return {
+        f"{part}_turns_per{kind}_s": spread([rate(one, part + kind) for one in rounds])
+        for part in PARTS for kind in ("", "_cpu")
+    }  # fmt: skip
 
 
 def reached(figure: str, value: float) -> bool:

@@ -30,12 +30,19 @@ def show(found: Mapping[str, Any]) -> None:
     console.print(table)
     console.print(f"tokens put through the layers for a turn of an update: ours {found['ours']['tokens_a_turn']:.0f}, "
                   f"without sharing {found['tokens_a_turn_unshared']:.0f}")
+    for name in ("trl", "mlx_lm_lora"):
+        if name in found:
+            rollout, update = found[name]["matmul_share_rollout"], found[name]["matmul_share_update"]
+            console.print(f"{name.replace('_', '-')}'s share of the matmul rate, by processor time, for what it puts "
+                          f"through: rollout {rollout:.2f}, update {update:.2f}")
     table = Table(title="steps a second with a text observation, one process: median (range)", title_justify="left")
     table.add_column("")
     table.add_column("steps/s", justify="right")
     for name, each in found["worlds"].items():
         table.add_row(name, in_words(each, ",.0f"))
     console.print(table)
+    console.print(f"shares of the matmul rate by processor time: rollout {found['matmul_share_rollout_cpu']:.2f}, "
+                  f"update {found['matmul_share_update_cpu']:.2f}")
     for figure, (what, goal, least) in GOALS.items():
         value = found[figure]
         if value is None:

@@ -69,10 +69,17 @@ def measure_training(args: argparse.Namespace, ready: Mapping[str, tuple[Peer, P
             child.close()
         say("the machine's matmul rate, and the share of it that is reached ...")
         shares = ours.shares_of_matmul()
-        found |= {name: shares[name] for name in ("matmul_share_update", "matmul_share_rollout", "matmul_gflops")}
+        found |= {name: value for name, value in shares.items() if name.startswith("matmul")}
         found["ours"] = rates(rounds["ours"]) | {"turns": first["turns"], "log_s": rounds["ours"][-1]["log_s"],
                                                  "tokens_a_turn": shares["tokens_per_turn_update"]}  # fmt: skip
-        found["tokens_a_turn_unshared"] = tokens_a_turn(rows)
+        found["tokens_a_turn_unshared"] = unshared = tokens_a_turn(few)
+        for child in children:
+            each = found[child.name.replace("-", "_")]
+            for part, operations in (("rollout", 2), ("update", 6)):  # for each weight and token, as benchmarks.speed
+                work = unshared * shares["weights"] * operations / 1e9
+                each[f"matmul_share_{part}"] = (
+                    each[f"{part}_turns_per_cpu_s"]["median"] * work / shares["matmul_gflops_cpu"]
+                )
         if args.plain_mlx and "mlx-lm-lora" in ready:
             peer, python = ready["mlx-lm-lora"]
             found |= plain_mlx(peer, python, job, folder, args, rounds["ours"])
