@@ -14,6 +14,8 @@ from typing import Any
 from npc.errors import ModelError
 from npc.mlx import nn
 
+TYPES = ("llama", "mistral")  # mlx-lm reads both as one
+
 
 @dataclass(frozen=True)
 class LlamaConfig:
@@ -69,7 +71,7 @@ class LlamaConfig:
 def computes(config: Mapping[str, Any]) -> bool:
     """Whether these modules and their forward compute what a config.json describes: a Llama model in floats, with plain
     rotary positions and full attention."""
-    if config.get("model_type") != "llama" or config.get("hidden_act", "silu") != "silu":
+    if config.get("model_type") not in TYPES or config.get("hidden_act", "silu") != "silu":
         return False
     for scaling in (config.get("rope_scaling") or {}, config.get("rope_parameters") or {}):
         if (scaling.get("rope_type") or scaling.get("type") or "default") != "default":

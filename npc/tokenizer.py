@@ -22,7 +22,8 @@ PAD, EOS = "<pad>", "<eos>"
 
 
 class TextTokenizer:
-    """Text to ids and back; special tokens written in a text are only text.
+    """Text to ids and back; special tokens written in a text are only text. ``highest_id`` is the last that a text can
+    have.
 
     ``hash`` covers all that decides ids (vocabulary, merges, splitting), not how the library happens to write
     it.
@@ -43,6 +44,7 @@ class TextTokenizer:
         self.vocab_size: int = tokenizer.get_vocab_size()
         state = json.loads(tokenizer.to_str())
         self.hash = _hash(state)
+        self.highest_id = max(eos_id, self.pad_id, *tokenizer.get_vocab(with_added_tokens=False).values())
         # by bytes or by characters; what has no token would be left out, or unknown, without a word
         vocab = tokenizer.get_vocab(with_added_tokens=False) if '"ByteLevel"' in json.dumps(state["decoder"]) else None
         missing = (byte for byte in range(256) if vocab is not None and _BYTE_LETTERS[byte] not in vocab)

@@ -173,9 +173,10 @@ def _checked(brain: Brain, folder: Path) -> Brain:
     """Raises ModelError where ids that the tokenizer can give have no row in the embedding."""
     config = getattr(brain.config, "text_config", None) or brain.config
     rows = config.get("vocab_size") if isinstance(config, dict) else getattr(config, "vocab_size", None)
-    if isinstance(rows, int) and rows < brain.tokenizer.vocab_size:
-        there = brain.tokenizer.vocab_size
-        raise ModelError(f"{folder / 'config.json'}: vocab_size {rows} is smaller than the tokenizer's {there}")
+    highest = max(brain.tokenizer.highest_id, *brain.form.head_ids, *brain.form.tail_ids, 0)
+    if isinstance(rows, int) and rows <= highest:
+        path = folder / "config.json"
+        raise ModelError(f"{path}: vocab_size {rows} is too small for the tokenizer's ids, up to {highest}")
     return brain
 
 

@@ -61,7 +61,7 @@ def load_by_mlx_lm(folder: Path) -> Loaded:
         mx.disable_compile()  # parts of mlx-lm's models are compiled, which wants a C++ compiler on a CPU
     config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
     try:
-        model, _ = load_model(folder, lazy=True, strict=True)
+        model, _ = load_model(folder, lazy=True, strict=True, model_config=_theta(config))
     except (ValueError, TypeError, KeyError, AttributeError, RuntimeError, OSError, ImportError, SystemExit) as error:
         lines = str(error).strip().splitlines() or [type(error).__name__]
         raise ModelError(f"{folder}: mlx-lm can't load this model ({type(error).__name__}: {lines[0]})") from error
@@ -76,6 +76,14 @@ def load_by_mlx_lm(folder: Path) -> Loaded:
         floats = [(name, value.astype(mx.float32)) for name, value in held if mx.issubdtype(value.dtype, mx.floating)]
         model.update(tree_unflatten(floats))
     return Loaded(model, config, stored)
+
+
+def _theta(config: dict[str, Any]) -> dict[str, Any]:
+    """The base of the rotary positions where mlx-lm's models look for it; transformers 5 writes it a level deeper."""
+    deeper = config.get("rope_parameters")
+    if "rope_theta" in config or not isinstance(deeper, dict) or "rope_theta" not in deeper:
+        return {}
+    return {"rope_theta": deeper["rope_theta"]}
 
 
 def without_quantisation(config: dict[str, Any]) -> dict[str, Any]:

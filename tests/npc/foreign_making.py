@@ -47,6 +47,10 @@ SHAPES: dict[str, dict[str, Any]] = {
     # experts
     "qwen3_moe": COMMON | {"num_experts": 4, "num_experts_per_tok": 2, "decoder_sparse_step": 1, "mlp_only_layers": [0],
                            "moe_intermediate_size": 32, "norm_topk_prob": True},
+    # a language model within a model that sees
+    "gemma3": {"architectures": ["Gemma3ForConditionalGeneration"],
+               "text_config": COMMON | {"model_type": "gemma3_text", "sliding_window": 7, "sliding_window_pattern": 2,
+                                        "query_pre_attn_scalar": 8}},
     "llama": COMMON | {"architectures": ["LlamaForCausalLM"]},
 }  # fmt: skip
 
@@ -63,16 +67,17 @@ def folder(at: Path, kind: str, chat: bool = False, bits: int = 0, seed: int = 0
     """A model folder at ``at``: weights wild enough that answers differ, ``bits`` of them where quantised."""
     words = like or tokenizer(chat)
     config = SHAPES[kind] | {"model_type": kind, "vocab_size": words.vocab_size + 3} | changes
+    config = {name: value for name, value in config.items() if value is not None}
     module = importlib.import_module(f"mlx_lm.models.{kind}")
     model = module.Model(module.ModelArgs.from_dict(config))
     dice = np.random.default_rng(seed)
-    drawn = {}
+    drawn: dict[str, mx.array] = {}
     for name, value in flat(model.parameters()).items():
         loud = 0.3 if value.ndim > 1 else 0.1
         around = 1.0 if "norm" in name and name.endswith("weight") and not kind.startswith("gemma") else 0.0
         drawn[name] = mx.array((around + dice.normal(0, loud, value.shape)).astype(np.float32)).astype(dtype)
-    if config.get("tie_word_embeddings") and kind == "gemma3_text":
-        drawn.pop("lm_head.weight")
+    if kind.startswith("gemma3"):  # tied, which mlx-lm sees by what is missing
+        drawn.pop(next(name for name in drawn if name.endswith("lm_head.weight")))
     at.mkdir(parents=True)
     kept = {name.partition(".")[0] for name in drawn}
     if bits:

@@ -15,7 +15,8 @@ from npc.mlx import flat, mx, nn
 from npc.models import Brain, load
 from npc.models.spread import is_quantised
 from npc.policy import ClosedPolicy, action_logps
-from npc.reading import reading_of
+from npc.proving import prove_decisions
+from npc.reading import is_plain_llama, reading_of
 from npc.sharing import foreign_of
 from tests.npc.foreign_making import SHAPES, folder
 from tests.npc.making import brain, mlx_lm_model, plain_probabilities, with_adapter
@@ -55,11 +56,31 @@ def test_it_decides_as_mlx_lm_would_with_the_adapter_that_was_saved(kind, bits, 
     assert ClosedPolicy(again, PREFIX).decide(TEXTS, LEGAL, 0.7) == acting.decide(TEXTS, LEGAL, 0.7)
 
 
+SCALED = {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
+          "original_max_position_embeddings": 64}  # fmt: skip
+LLAMAS = {
+    "mistral": ({"model_type": "mistral", "sliding_window": 5}, True),  # whose window mlx-lm leaves out
+    "as transformers 5 writes it": ({"rope_theta": None, "rope_parameters": {"rope_theta": 90.0}}, True),
+    "scaled positions": ({"rope_scaling": SCALED}, False),
+    "sliding windows": ({"layer_types": ["sliding_attention", "full_attention"] * 2, "sliding_window": 5,
+                         "num_hidden_layers": 4}, False),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("llama", LLAMAS)
+def test_llamas_run_on_our_own_forward_where_it_computes_what_they_do(llama, tmp_path):
+    changes, ours = LLAMAS[llama]
+    made = load(folder(tmp_path / "model", "llama", **changes))
+    assert is_plain_llama(made.model) == ours
+    worst, bound = prove_decisions(made, PREFIX, list(zip(TEXTS, LEGAL, strict=True)), 0.7)
+    assert worst < 1e-5 < bound
+
+
 def test_what_is_shared_is_what_can_be(tmp_path):
     found = {kind: foreign_of(load(folder(tmp_path / kind, kind)).model) for kind in SHAPES if kind != "llama"}
     every = (None, None, None)
     ways = {kind: (one.windows, one.steps) for kind, one in found.items()}
-    assert ways.pop("gemma3_text") == ((7, None, 7), True)
+    assert ways.pop("gemma3_text") == ways.pop("gemma3") == ((7, None, 7), True)
     assert ways.pop("lfm2") == (None, False)
     assert ways.pop("gemma2") == ways.pop("gpt_bigcode") == (every, False)  # one place for all rows, says their code
     assert set(ways.values()) == {(every, True)}
