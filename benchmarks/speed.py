@@ -44,12 +44,13 @@ LIMITS = Limits(0.2, 0.2, math.inf, 1)
 
 def measure(worker: Any, job: dict[str, Any]) -> dict[str, float]:
     """One worker's figures: operations a second of plain matmul, and turns, seconds and operations of both parts."""
-    from npc.mlx import flat, mx
+    from npc.adapters.layers import places, shape_of
+    from npc.mlx import mx
     from rl.learner import collect, gradient
 
     brain = worker.policy.brain
-    config = brain.config
-    inner, outer = config.hidden_size, config.intermediate_size
+    shapes = [shape_of(place.linear) for place in places(brain.model)]
+    outer, inner = max(shapes, key=lambda shape: (shape[0] * shape[1], shape[0]))
     a, b = mx.random.normal((2048, inner)), mx.random.normal((outer, inner))
     mx.eval(a, b)
     best, best_cpu = float("inf"), float("inf")
@@ -57,10 +58,7 @@ def measure(worker: Any, job: dict[str, Any]) -> dict[str, float]:
         began, began_cpu = time.perf_counter(), time.process_time()
         mx.eval(a @ b.T)
         best, best_cpu = min(best, time.perf_counter() - began), min(best_cpu, time.process_time() - began_cpu)
-    linear = sum(
-        value.size for name, value in flat(brain.model.parameters()).items()
-        if ".layers." in name and name.endswith("proj.linear.weight")
-    )  # fmt: skip
+    linear = sum(outputs * inputs for outputs, inputs in shapes)
 
     began = time.process_time()
     episodes, play_s = collect(worker, {"adapter": worker.reference, "plans": job["plans"]})

@@ -13,7 +13,7 @@ from npc.policy import ClosedPolicy
 from npc.template import PLAIN
 from npc.tokenizer import TextTokenizer
 from npc.tree import PhraseTable, build_layout
-from tests.npc.foreign_making import ENDS, STARTS, TEMPLATE, folder
+from tests.npc.foreign_making import ENDS, STARTS, TEMPLATE, folder, tokenizer
 from tests.npc.making import WORDS
 
 
@@ -54,9 +54,9 @@ def test_models_that_ship_keep_their_prompts():
 
 def test_a_base_model_begins_as_its_tokenizer_says(tmp_path):
     at = folder(tmp_path / "model", "qwen3")
-    tokenizer = Tokenizer.from_file(str(at / "tokenizer.json"))
-    tokenizer.post_processor = TemplateProcessing(single="<pad> $A", special_tokens=[("<pad>", 0)])
-    tokenizer.save(str(at / "tokenizer.json"))
+    stored = Tokenizer.from_file(str(at / "tokenizer.json"))
+    stored.post_processor = TemplateProcessing(single="<pad> $A", special_tokens=[("<pad>", 0)])
+    stored.save(str(at / "tokenizer.json"))
     made = load(at)
     assert made.form.kind == "text" and made.prefix_ids(" rope")[0] == 0
     assert made.prefix_ids(" rope")[1:] == made.tokenizer.encode(" rope")
@@ -186,3 +186,10 @@ def test_a_vocabulary_of_characters_with_bytes_to_fall_back_on_speaks(prepends, 
     legal = ("go to the inn", "go to", "wait", "take 2")
     (decision,) = acting.decide(["rope 12"], [legal])
     assert sum(decision.probs) == pytest.approx(1) and decision.phrase in legal
+
+
+def test_special_tokens_that_no_prompt_holds_need_no_row(tmp_path):
+    words = tokenizer(chat=True)
+    load(folder(tmp_path / "plain", "qwen3", like=words, vocab_size=words.vocab_size - 2))
+    with pytest.raises(ModelError, match=f"vocab_size {words.vocab_size - 1} is too small .* up to"):
+        load(folder(tmp_path / "chat", "qwen3", chat=True, vocab_size=words.vocab_size - 1))
