@@ -95,7 +95,7 @@ def processor_time(_worker: Any, _job: None) -> float:
 
 
 class Watched:
-    """A scenario whose every call is timed: what of a rollout the environment takes."""
+    """A scenario whose calls are all timed: the processor seconds of a rollout that the environment takes."""
 
     def __init__(self, scenario: Any) -> None:
         self._scenario = scenario
@@ -107,23 +107,22 @@ class Watched:
             return found
 
         def timed(*args: Any, **more: Any) -> Any:
-            began = time.perf_counter()
+            began = time.thread_time()
             try:
                 return found(*args, **more)
             finally:
-                self.spent += time.perf_counter() - began
+                self.spent += time.thread_time() - began
 
         return timed
 
 
-def environment_time(worker: Any, job: dict[str, Any]) -> dict[str, float]:
-    """Plays `plans`; seconds of it all, and seconds within the scenario (worlds, texts, legal phrases, digests)."""
-    plain = worker.scenario
-    worker.scenario = Watched(plain)
+def environment_time(worker: Any, plans: Sequence[Plan]) -> tuple[float, float]:
+    """Plays `plans`: processor seconds within the scenario (worlds, texts, legal phrases, digests), and of it all."""
+    plain, began = worker.scenario, time.process_time()
+    worker.scenario = watched = Watched(plain)
     try:
-        episodes, play_s = collect(worker, {"adapter": worker.reference, "plans": job["plans"]})
-        return {"play_s": play_s, "environment_s": worker.scenario.spent,
-                "turns": sum(len(episode.turns) for episode in episodes)}  # fmt: skip
+        collect(worker, {"adapter": worker.reference, "plans": plans})
+        return watched.spent, time.process_time() - began
     finally:
         worker.scenario = plain
 
@@ -133,11 +132,11 @@ def environment_share(groups: int, size: int, workers: int, rounds: int) -> list
     settings = Settings(SCENARIO, "nano", 0, 0.0, 1.0, Goal("grpo", speed.LIMITS, KL_WEIGHT))
     scenario = scenarios.get(SCENARIO)
     options, seeds = scenario.resolve_options({}), scenario.splits["train"]
-    jobs: list[dict[str, Any]] = [
-        {"plans": [Plan(seeds[group], options, f"g{group}", f"peers/{group}/{member}")
-                   for group in range(first, groups, workers) for member in range(size)]}
+    jobs = [
+        [Plan(seeds[group], options, f"g{group}", f"peers/{group}/{member}")
+         for group in range(first, groups, workers) for member in range(size)]
         for first in range(min(workers, groups))
     ]  # fmt: skip
     with Pool(len(jobs), set_up, (settings, find_adapter("nano", SCENARIO))) as pool:
-        found: list[Sequence[dict[str, float]]] = [pool.map(environment_time, jobs) for _ in range(rounds + 1)]
-    return [sum(one["environment_s"] for one in each) / sum(one["play_s"] for one in each) for each in found[1:]]
+        found = [pool.map(environment_time, jobs) for _ in range(rounds + 1)]
+    return [sum(inside for inside, _ in each) / sum(whole for _, whole in each) for each in found[1:]]

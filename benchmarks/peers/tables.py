@@ -35,7 +35,7 @@ def show(found: Mapping[str, Any]) -> None:
             rollout, update = found[name]["matmul_share_rollout"], found[name]["matmul_share_update"]
             console.print(f"{name.replace('_', '-')}'s share of the matmul rate, by processor time, for what it puts "
                           f"through: rollout {rollout:.2f}, update {update:.2f}")
-    table = Table(title="steps a second with a text observation, one process: median (range)", title_justify="left")
+    table = Table(title="steps a second of processor time with a text observation, one process", title_justify="left")
     table.add_column("")
     table.add_column("steps/s", justify="right")
     for name, each in found["worlds"].items():
