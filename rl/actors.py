@@ -60,7 +60,7 @@ class Actors:
         self.scenario = scenario
         self.backend = backend
         self._ours = Author("", brain.name, "", "", brain.base_hash, brain.tokenizer_hash)
-        self.crew = Crew(backend, size, patience, say, self._welcome, lambda work: len(work[1].plans), 1 + lag)
+        self.crew = Crew(backend, size, patience, say, self._welcome, _weight, 1 + lag)
         self._put: tuple[Any, Any, Author] | None = None  # the adapter that was handed out last, as what, and by whom
         self._sent: dict[int, Sent] = {}
         self._arrived: deque[Group] = deque()
@@ -192,3 +192,8 @@ class Actors:
                     "version of the project, with the same model, on every node"
                 )
         return f" on {facts.node}"
+
+
+def _weight(work: tuple[Any, Work]) -> float:
+    """How long work takes, compared with other work of the model: rules are too quick for that."""
+    return 0.0 if work[1].policy else len(work[1].plans)

@@ -100,7 +100,8 @@ class Member:
 class Crew:
     """`size` players, each with up to `depth` pieces of work at a time. `welcome` looks at an introduction and says
     where the player is (" on NODE"), or raises PlayersError for one that won't do. `patience` is how many seconds a
-    piece of work may take; `weight` says how much there is to do in one, compared with others."""
+    piece of work may take; `weight` says how much there is to do in one, compared with others (0: there is no
+    comparing it, and it is never slow)."""
 
     backend: Backend
     size: int
@@ -198,7 +199,7 @@ class Crew:
         found = []
         for member in self._members:
             task = member.mail[0][0] if member.mail else None
-            if task is not None and not task.done and not task.again:
+            if task is not None and not task.done and not task.again and self.weight(task.work):
                 allowed = max(SLOW_S, SLOW * median(self._pace) * self.weight(task.work))
                 found.append((member, member.since + allowed))
         return found
@@ -232,7 +233,8 @@ class Crew:
             member.where = self.welcome(value)
             member.ready, member.facts, member.failed_starts = True, value, 0
             return
-        self._pace.append(took / self.weight(task.work))
+        if self.weight(task.work):
+            self._pace.append(took / self.weight(task.work))
         if not task.done:
             task.done = True
             self._done.append(Done(task.number, value))

@@ -136,6 +136,12 @@ def test_work_is_slow_by_its_weight() -> None:
                                 weight=lambda work: work)  # fmt: skip
     assert [one.answer for one in everything(crew, [1, 50, 2])] == [1, 50, 2]
     assert not said and stage.now < 110
+    seconds = {"rules": 0.01, "model": 60.0}
+    crew, stage, said = crew_of(lambda player, work: (seconds.get(work, 1.0) + player, work), patience=1000.0,
+                                weight=lambda work: 0.0 if work == "rules" else 1.0)  # fmt: skip
+    everything(crew, ["rules"] * 6)
+    everything(crew, ["model"] * 2)
+    assert not said
 
 
 def test_of_two_who_do_the_same_one_may_be_lost() -> None:
