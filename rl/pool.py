@@ -39,12 +39,12 @@ what it made of what was there; "" where it is as before."""
 class Pool:
     """`workers` processes. Results come back in the order of the payloads, whichever worker was quicker.
 
-    A worker that dies is started again, and its job is done again; by `memory`, the jobs that its state came from are
-    done before. `say` is told so, `restarts` counts it, `lost` holds the jobs.
+    With `memory`, a worker that dies is started again, and its job is done again; the jobs that its state came from are
+    done before. `say` is told so, `restarts` counts it, `lost` holds the jobs. Without, its death is a WorkerError.
     """
 
     def __init__(self, workers: int, setup: Callable[..., Any], args: Sequence[Any] = (),
-                 memory: Memory = lambda *_: "", say: Callable[[str], None] = lambda _: None) -> None:  # fmt: skip
+                 memory: Memory | None = None, say: Callable[[str], None] = lambda _: None) -> None:  # fmt: skip
         self.workers = workers
         self.restarts = 0
         self.lost: list[tuple[Callable[[Any, Any], Any], Any]] = []
@@ -115,6 +115,8 @@ class Pool:
 
     def _again(self, worker: int, job: Callable[[Any, Any], Any], payload: Any) -> tuple[bool, Any]:
         """Does a job again that its worker died over: in a new one, brought to where the old one was."""
+        if self._memory is None:  # who knows what it had
+            raise WorkerError(f"worker {worker} died")
         for _ in range(TRIES):
             self._pipes[worker].close()
             self._processes[worker].join()
@@ -135,7 +137,7 @@ class Pool:
         raise WorkerError(f"worker {worker} died {TRIES + 1} times over the same job (exit code {code})")
 
     def _keep(self, worker: int, job: Callable[[Any, Any], Any], payload: Any) -> None:
-        how = self._memory(job, payload)
+        how = "" if self._memory is None else self._memory(job, payload)
         if how == "new":
             self._kept[worker] = []
         if how:

@@ -90,10 +90,15 @@ def test_a_worker_that_could_not_be_set_up_says_why_at_its_first_job() -> None:
 
 def test_a_job_that_kills_its_worker_every_time_is_told() -> None:
     said: list[str] = []
-    with Pool(2, set_up, [0], say=said.append) as pool:
+    with Pool(2, set_up, [0], remember, said.append) as pool:
         with pytest.raises(WorkerError, match="worker 0 died 3 times over the same job"):
             pool.map(die, [None])
         assert pool.restarts == len(said) == 2 and "exit code 3" in said[0]
+
+
+def test_a_workers_death_is_told_where_nobody_knows_what_it_had() -> None:
+    with Pool(2, set_up, [0]) as pool, pytest.raises(WorkerError, match="worker 0 died"):
+        pool.map(die, [None])
 
 
 def hoard(state: dict[str, Any], payload: int) -> list[int]:
