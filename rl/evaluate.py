@@ -143,8 +143,8 @@ def evaluate(args: argparse.Namespace) -> dict[str, Any]:
     models = {name for name in names if parse_policy(name).kind == "model"}
     with ExitStack() as opened:
         workers = args.workers if models else 1
-        many = {"memory": lambda job, _: "more" if job is introduce else ""}  # what a worker started again must know
-        pool = Pool(workers, set_up, [scenario.name], **many) if workers > 1 else LocalPool(set_up, [scenario.name])
+        how = (set_up, [scenario.name])
+        pool = Pool(workers, *how, lambda job, _: "more" * (job is introduce)) if workers > 1 else LocalPool(*how)
         opened.enter_context(pool)
         told = opened.enter_context(Progress(Console(stderr=True)))
         told.now(f"loading {' and '.join(names)}")
