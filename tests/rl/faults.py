@@ -38,8 +38,7 @@ FAULTS = [
           "pack_unique([policy.closed.encode(turn.observation) for turn in turns]",
           f"{LEARNER}::test_ids_are_used_as_recorded"),
     Fault("a long prompt cut on the left", "npc/policy.py",
-          "return self.brain.tokenizer.encode(turn_text(observation))",
-          "return self.brain.tokenizer.encode(turn_text(observation))[-100:]",
+          "return self.brain.prompt_ids(observation)", "return self.brain.prompt_ids(observation)[-100:]",
           f"{LEARNER}::test_a_long_prompt_is_never_cut"),
     Fault("log-probabilities not tempered in the loss", "rl/learner.py",
           "action_logps(weights, packed, prefix, settings.tau)", "action_logps(weights, packed, prefix, 1.0)",
@@ -66,8 +65,9 @@ FAULTS = [
     Fault("freezing forgotten", "npc/adapters/__init__.py", "    brain.model.freeze()\n", "",
           f"{LEARNER}::test_only_the_adapter_gets_gradient_and_all_of_it"),
     Fault("dropout in the loss and not in the rollout, or the other way about", "npc/policy.py",
-          "    logits_O_C = logits_O_C / tau", "    logits_O_C = logits_O_C + mx.random.normal(logits_O_C.shape)\n"
-          "    logits_O_C = logits_O_C / tau", f"{LEARNER}::test_ratio_is_one_at_the_first_pass_and_not_at_the_second"),
+          "    logits_O_C = logits_O_C.astype", "    logits_O_C = logits_O_C + mx.random.normal(logits_O_C.shape)\n"
+          "    logits_O_C = logits_O_C.astype",
+          f"{LEARNER}::test_ratio_is_one_at_the_first_pass_and_not_at_the_second"),
     Fault("a zero-spread group kept for the KL", "rl/credit.py", 'Credit("dead" if one is None else "live", one)',
           'Credit("dead" if one is None else "live", one or Credited(np.zeros(len(rewards[i]))))',
           f"{CREDIT}::test_a_dead_group_has_no_credit_and_leaves_the_others_theirs"),
