@@ -184,8 +184,8 @@ def test_a_merge_shows_in_the_stage_that_turns_are_compared_by() -> None:
     merged, moved = GAME.clone(state), GAME.clone(state)
     GAME.apply(merged, "left")
     GAME.apply(moved, "down")
-    assert before == GAME.credit_key(GAME.observation(merged)) == ("3", "12")
-    assert GAME.credit_key(GAME.observation(moved)) == ("3", "11")
+    assert before == GAME.credit_key(GAME.observation(merged)) == ("12",)
+    assert GAME.credit_key(GAME.observation(moved)) == ("11",)
 
 
 def test_chance_the_teacher_and_the_oracle() -> None:
