@@ -94,8 +94,9 @@ def completion_logps(model: object, prefix: PrefixKV, prompts: Sequence[Sequence
     if isinstance(reading, Foreign):
         logits_B_C_V = text_logits(reading, rows, asked_B_C, prefix)
     else:
-        mask_B_T_T = _causal(np.array([len(ids) for ids in rows]), width)
-        places_B_T = mx.array(np.tile(np.arange(width, dtype=np.int32), (len(rows), 1)))
+        lengths_B, places_T = np.array([len(ids) for ids in rows]), np.arange(width, dtype=np.int32)
+        mask_B_T_T = _causal(lengths_B, width)
+        places_B_T = mx.array(np.where(places_T < lengths_B[:, None], places_T, -1))  # pads cost nothing
         asked = mx.array(asked_B_C)
         states_B_C_D = hidden_states(reading, mx.array(tokens_B_T), places_B_T, mask_B_T_T, prefix, asked)
         logits_B_C_V = states_B_C_D @ reading.output.T
