@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from npc.catalog import SMOLLM2
+from npc.catalog import NAMES, SMOLLM2
 from scenarios.contract import nearest
 
 CREDITS = ("episode", "turn", "state", "branch", "stage")  # see rl.credit
@@ -23,6 +23,12 @@ ON_RAY: dict[str, Any] = {"actors": 2, "ray_address": "", "max_lag": 0, "actor_t
 MODEL_SETTINGS: dict[str, dict[str, int | float]] = {
     SMOLLM2: {"updates": 16, "rate": 4e-4, "validation_episodes": 100, "test_episodes": 200}
 }
+OTHER_MODELS: dict[str, int | float] = {"rate": 4e-4}  # of folders and the hub: real language models, likely
+
+
+def suited_to(model: str) -> dict[str, int | float]:
+    """The settings in which a model's training differs from that of the embedded one."""
+    return MODEL_SETTINGS.get(model, {} if model in NAMES else OTHER_MODELS)
 
 
 class ConfigError(ValueError):

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 import scenarios
 from npc import catalog
 from rl.command import CommandError, Parser, options_from
-from rl.config import CREDITS, CURRICULA, LOSS_NAMES, MODEL_SETTINGS, RUNTIMES, TrainConfig, from_run
+from rl.config import CREDITS, CURRICULA, LOSS_NAMES, RUNTIMES, TrainConfig, from_run, suited_to
 from rl.evaluation import plans_for
 from rl.files import read_toml
 from rl.losses import LOSSES
@@ -137,7 +137,7 @@ def config_from(args: argparse.Namespace) -> TrainConfig:
     for name in scenario.training:
         if name not in fields:
             raise ScenarioError(f"{scenario.name}: its training settings have no {name!r}; {nearest(name, fields)}")
-    suited = {**scenario.training, **MODEL_SETTINGS.get(model, {})}
+    suited = {**scenario.training, **suited_to(model)}
     given = {**suited, **(SMOKE if args.smoke else {}), **args.kept, **typed}
     loss = LOSSES.get(str(given.get("loss", config.loss)))
     if loss is not None:  # check() names a loss that there isn't

@@ -12,6 +12,7 @@ from npc.adapters.tools import inspect
 from npc.models import __main__ as models
 from npc.models import base_weights, hash_arrays, load
 from rl import evaluate, train
+from rl.files import read_run
 from rl.learner import Settings, collect, set_up
 from rl.optim import Optimizer
 from rl.proof import prove
@@ -47,6 +48,7 @@ def test_training_and_judging_by_the_commands(tmp_path, capsys):
     assert train.main([*FEW, "--model", str(model), "--out", str(out)]) == 0
     (line,) = [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
     assert line["update"] == 1 and line["episodes"] >= 4
+    assert read_run(out)["rate"] == 4e-4  # not the embedded model's
     node = inspect(out / "checkpoints" / "u0001")
     assert node.provenance["prompt"].startswith("chat:") and node.provenance["prompt"] == load(model).form.name
     capsys.readouterr()
@@ -91,7 +93,7 @@ def test_a_tokenizer_that_cant_speak_is_refused_before_anything_is_written(tmp_p
     assert train.main([*FEW, "--model", str(model), "--out", str(tmp_path / "run")]) == 2
     assert evaluate.main(["--scenario", "fetch_item", "--policy", str(model), "--episodes", "2"]) == 2
     assert models.main(["check", str(model)]) == 2
-    lines = capsys.readouterr().err.splitlines()
+    lines = [line for line in capsys.readouterr().err.splitlines() if line.startswith("python -m ")]
     assert len(lines) == 3 and all("can't speak the actions: it makes 'mara' of 'Mara'" in line for line in lines)
     assert not (tmp_path / "run").exists()
 
