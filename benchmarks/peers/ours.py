@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -95,11 +96,11 @@ def processor_time(_worker: Any, _job: None) -> float:
 
 
 class Watched:
-    """A scenario whose calls are all timed: the processor seconds of a rollout that the environment takes."""
+    """A scenario whose calls are all timed: processor seconds by the call's name, in `spent`."""
 
     def __init__(self, scenario: Any) -> None:
         self._scenario = scenario
-        self.spent = 0.0
+        self.spent: dict[str, float] = defaultdict(float)
 
     def __getattr__(self, name: str) -> Any:
         found = getattr(self._scenario, name)
@@ -111,24 +112,25 @@ class Watched:
             try:
                 return found(*args, **more)
             finally:
-                self.spent += time.thread_time() - began
+                self.spent[name] += time.thread_time() - began
 
         return timed
 
 
-def environment_time(worker: Any, plans: Sequence[Plan]) -> tuple[float, float]:
-    """Plays `plans`: processor seconds within the scenario (worlds, texts, legal phrases, digests), and of it all."""
+def environment_time(worker: Any, plans: Sequence[Plan]) -> dict[str, float]:
+    """Plays `plans`: processor seconds in each of the scenario's calls, and of it all as "rollout"."""
     plain, began = worker.scenario, time.process_time()
     worker.scenario = watched = Watched(plain)
     try:
         collect(worker, {"adapter": worker.reference, "plans": plans})
-        return watched.spent, time.process_time() - began
+        return {**watched.spent, "rollout": time.process_time() - began}
     finally:
         worker.scenario = plain
 
 
-def environment_share(groups: int, size: int, workers: int, rounds: int) -> list[float]:
-    """Share of rollout time that the environment takes with the embedded model, round by round, the first left out."""
+def environment_share(groups: int, size: int, workers: int, rounds: int) -> list[dict[str, float]]:
+    """Shares of rollout time that the environment takes with the embedded model, round by round, the first left out:
+    each of the scenario's calls, and all of them but the digests, which are the log's, as "environment"."""
     settings = Settings(SCENARIO, "nano", 0, 0.0, 1.0, Goal("grpo", speed.LIMITS, KL_WEIGHT))
     scenario = scenarios.get(SCENARIO)
     options, seeds = scenario.resolve_options({}), scenario.splits["train"]
@@ -139,4 +141,10 @@ def environment_share(groups: int, size: int, workers: int, rounds: int) -> list
     ]  # fmt: skip
     with Pool(len(jobs), set_up, (settings, find_adapter("nano", SCENARIO))) as pool:
         found = [pool.map(environment_time, jobs) for _ in range(rounds + 1)]
-    return [sum(inside for inside, _ in each) / sum(whole for _, whole in each) for each in found[1:]]
+    shares = []
+    for each in found[1:]:
+        spent = {name: sum(one[name] for one in each) for name in each[0]}
+        whole = spent.pop("rollout")
+        shares.append({name: seconds / whole for name, seconds in spent.items()})
+        shares[-1]["environment"] = (sum(spent.values()) - spent["digest"]) / whole
+    return shares

@@ -41,6 +41,9 @@ def show(found: Mapping[str, Any]) -> None:
     for name, each in found["worlds"].items():
         table.add_row(name, in_words(each, ",.0f"))
     console.print(table)
+    console.print("rollouts with nano, shares of processor time by call: " + ", ".join(
+        f"{name} {each['median']:.3f}" for name, each in found["env_share_by_call"].items()
+    ))  # fmt: skip
     console.print(f"shares of the matmul rate by processor time: rollout {found['matmul_share_rollout_cpu']:.2f}, "
                   f"update {found['matmul_share_update_cpu']:.2f}")
     for figure, (what, goal, least) in GOALS.items():

@@ -49,8 +49,10 @@ def measure_worlds(args: argparse.Namespace, ready: Mapping[str, tuple[Peer, Pat
         against = spread([own_rate / other for own_rate, other in zip(ours, fetch, strict=True)])
         found |= {"env_vs_minigrid": against["median"], "env_vs_minigrid_range": against}
     say("the environment's share of rollouts with nano ...")
-    shares = spread(environment_share(8, 4, args.workers, args.rounds))
-    return found | {"env_share_nano": shares["median"], "env_share_nano_range": shares}
+    rounds = environment_share(8, 4, args.workers, args.rounds)
+    by_call = {name: spread([each[name] for each in rounds]) for name in rounds[0]}
+    shares = by_call.pop("environment")
+    return found | {"env_share_nano": shares["median"], "env_share_nano_range": shares, "env_share_by_call": by_call}
 
 
 def text_stepper() -> Callable[[], str]:

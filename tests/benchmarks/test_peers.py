@@ -105,7 +105,7 @@ def test_the_object_that_others_rely_on(
     for peer in (fake(tmp_path, "trl", answer), fake(tmp_path, "minigrid", worlds),
                  fake(tmp_path, "mlx-lm-lora", answer, {"versions": {}, "off": 3.0})):  # fmt: skip
         monkeypatch.setitem(PEERS, peer.name, peer)
-    monkeypatch.setattr("benchmarks.peers.worlds.environment_share", lambda *_: [0.03])
+    monkeypatch.setattr("benchmarks.peers.worlds.environment_share", lambda *_: [{"environment": 0.03, "apply": 0.02}])
     use = [f"--python-of={name}={sys.executable}" for name in ("trl", "minigrid", "mlx-lm-lora")]
     few = ["--model", "nano", "--groups", "1", "--group-size", "2", "--rounds", "1", "--seconds", "0.05"]
     assert command.main([*few, *use, "--peers", "trl,minigrid,mlx-lm-lora", "--json"]) == 0
