@@ -138,8 +138,7 @@ def try_snatch(world: World) -> str:
     pip = world.person("Pip")
     if pip is None or not runner.hold or pip.carries or state.snatched >= state.rules.snatches:
         return ""
-    near = world.beside_runner()
-    if pip not in near or any(person.name == "Bram" for person in near):
+    if not world.is_beside_runner(pip) or any(person.name == "Bram" for person in world.beside_runner()):
         return ""
     if not _lucky(world, pip, "snatch", state.rules.snatch):
         return ""

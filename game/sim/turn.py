@@ -78,14 +78,16 @@ def _go(world: World, action: Action, on_tick: OnTick | None) -> tuple[str, str]
             return "arrived", f"reached the {action.place}"
         if state.errand.item in state.lying:
             continue  # whoever is met now matters to nobody
-        for person in world.beside_runner():
-            waits_there = person.dest == action.place and world.arrived(person)
-            if person.name in near_before or waits_there:
+        for person in state.people:
+            has_it = person.carries == state.errand.item
+            if not has_it and (person.name != state.errand.asker or runner.hold != state.errand.item):
                 continue
-            if person.carries == state.errand.item:
-                return "met", f"met {person.name} with the {person.carries}"
-            if person.name == state.errand.asker and runner.hold == state.errand.item:
-                return "met", f"met {person.name} on the way"
+            if not world.is_beside_runner(person) or person.name in near_before:
+                continue
+            if person.dest == action.place and world.arrived(person):
+                continue  # it waits where the runner is going
+            said = f"with the {person.carries}" if has_it else "on the way"
+            return "met", f"met {person.name} {said}"
 
 
 def _take(world: World, action: Action, on_tick: OnTick | None) -> tuple[str, str]:

@@ -138,6 +138,12 @@ class World:
             return [p for p in self.state.people if p.x == x and p.y == y]
         return [p for p in self.state.people if abs(p.x - x) + abs(p.y - y) <= 1]
 
+    def is_beside_runner(self, person: Person) -> bool:
+        """Whether the character is one of those beside the runner."""
+        runner = self.state.runner
+        apart = abs(person.x - runner.x) + abs(person.y - runner.y)
+        return apart == 0 or (apart == 1 and not self.place_of_runner())
+
     def items_at(self, place: str) -> list[str]:
         return [item for item, where in self.state.lying.items() if where == place]
 
