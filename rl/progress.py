@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 
 from rich.console import Console
 
-EVERY_S = 20.0  # between two plain lines
+EVERY_S = float(os.environ.get("ERRAND_PROGRESS_S", "20"))  # between two plain lines
 
 
 class Progress:
