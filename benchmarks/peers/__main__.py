@@ -59,7 +59,7 @@ def arguments() -> argparse.ArgumentParser:
     parser.add_argument("--python-of", action="append", default=[], metavar="NAME=PATH",
                         help="an interpreter that has the peer already, instead of making an environment for it")
     parser.add_argument("--model", default="smollm2-135m", help="(default: %(default)s)")
-    parser.add_argument("--groups", type=int, default=2, help="(default: %(default)s)")
+    parser.add_argument("--groups", type=int, default=8, help="(default: %(default)s)")
     parser.add_argument("--group-size", type=int, default=4, help="(default: %(default)s)")
     parser.add_argument("--turns", type=int, default=24, metavar="N",
                         help="the peers are given the first N recorded ones: what a turn costs them doesn't depend on "

@@ -70,7 +70,7 @@ def measure_training(args: argparse.Namespace, ready: Mapping[str, tuple[Peer, P
         say("the machine's matmul rate, and the share of it that is reached ...")
         shares = ours.shares_of_matmul()
         found |= {name: value for name, value in shares.items() if name.startswith("matmul")}
-        found["ours"] = rates(rounds["ours"]) | {"turns": first["turns"], "log_s": rounds["ours"][-1]["log_s"],
+        found["ours"] = rates(rounds["ours"]) | {"turns": first["turns"], "live": first["live"], "log_s": rounds["ours"][-1]["log_s"],
                                                  "tokens_a_turn": shares["tokens_per_turn_update"]}  # fmt: skip
         found["tokens_a_turn_unshared"] = unshared = tokens_a_turn(few)
         for child in children:
