@@ -70,8 +70,10 @@ def measure_training(args: argparse.Namespace, ready: Mapping[str, tuple[Peer, P
         say("the machine's matmul rate, and the share of it that is reached ...")
         shares = ours.shares_of_matmul()
         found |= {name: value for name, value in shares.items() if name.startswith("matmul")}
-        found["ours"] = rates(rounds["ours"]) | {"turns": first["turns"], "live": first["live"], "log_s": rounds["ours"][-1]["log_s"],
-                                                 "tokens_a_turn": shares["tokens_per_turn_update"]}  # fmt: skip
+        found["ours"] = rates(rounds["ours"]) | {
+            "turns": first["turns"], "live_turns": first["live"], "log_s": rounds["ours"][-1]["log_s"],
+            "tokens_a_turn": shares["tokens_per_turn_update"],
+        }  # fmt: skip
         found["tokens_a_turn_unshared"] = unshared = tokens_a_turn(few)
         for child in children:
             each = found[child.name.replace("-", "_")]
