@@ -45,7 +45,7 @@ def test_the_options_that_it_shows_are_known(module: str) -> None:
     shown = [part for line in COMMANDS for part in re.split(r"&&|;", line) if f"-m {module} " in part]
     assert shown
     for command in shown:
-        words = shlex.split(command.replace("$seed", "7"))
+        words = shlex.split(command.replace("$seed", "7"), comments=True)
         parser.parse_args(words[words.index(module) + 1 :])
 
 

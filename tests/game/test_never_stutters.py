@@ -130,7 +130,7 @@ def test_the_benchmark_keeps_the_brain_busy_and_gives_the_keys(
     assert {"frame_ms_p50", "frame_ms_p99", "decision_ms_p50", "decision_ms_p95"} <= set(found)
     assert found["frames"] == 40 and found["decisions"] > 5, "more decisions than there are turns in 40 frames"
     assert 0 < found["frame_ms_p50"] <= found["frame_ms_p99"] <= found["frame_ms_max"]
-    assert 0 < found["frame_cpu_ms_p50"] <= found["frame_cpu_ms_p99"] <= found["frame_ms_max"]
+    assert 0 < found["frame_cpu_ms_p50"] <= found["frame_cpu_ms_p99"]
     assert 0 < found["decision_ms_p50"] <= found["decision_ms_p95"] and brains() == []
     assert "nano:fetch_item" in benchmark.shipped_brains()
     for words, line in ((["--brain", "nope"], "policy 'nope'"), (["--brain", "teacher"], "is no model")):
