@@ -15,6 +15,7 @@ from recorder import Amend, Reader, Writer
 from recorder.listing import RangeError, Wanted, parse_range, rows
 from tests.recorder.calling import call
 from tests.recorder.making import a_begin, a_log, a_turn, an_end, write_episodes
+from tests.signals import heed_ctrl_c
 
 TEXTS = Path(__file__).parent / "golden"
 
@@ -168,11 +169,6 @@ def test_tail(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert json.loads(out) == {"episode": 2, "turn": 2, "seed": 102}
     assert call(capsys, "tail", path, "--fields", "end.success")[0] == 2
     assert call(capsys, "tail", path, "-n", "-1")[0] == 2
-
-
-def heed_ctrl_c() -> None:
-    """A shell that starts tests in the background has them, and what they start, ignore Ctrl-C."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def test_tail_follows_until_ctrl_c(tmp_path: Path) -> None:
