@@ -223,7 +223,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except WorkerError as error:
         print(f"python -m benchmarks.thousand: {error}", file=sys.stderr)
         return 1
-    show(found, Console(highlight=False))
+    show(found, Console(highlight=False, width=max(140, Console().width)))  # tables of many columns
     if args.json:
         print(json.dumps(found))
     return 0

@@ -74,7 +74,9 @@ def check_model(model: str) -> None:
     parent = Path(model).parent
     if "/" in model and not parent.is_dir():
         return
-    folders = sorted(str(path) for path in parent.iterdir() if path.is_dir()) if "/" in model else []
+    holds = ("config.json", "run.toml")  # a model's folder, a run's
+    near = parent.iterdir() if "/" in model else ()
+    folders = sorted(str(path) for path in near if any((path / name).is_file() for name in holds))
     close = nearest(model, [*PLAYERS, *catalog.NAMES, *folders])
     raise PolicyNameError(f"policy {model!r}: no player, model, run or model folder of that name; {close}")
 

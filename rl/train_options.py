@@ -93,7 +93,8 @@ def arguments() -> argparse.ArgumentParser:
     parser = Parser(prog="python -m rl.train", description="Makes one character better at one behaviour.")
     parser.add_argument("--scenario", help="what is to be learned: " + ", ".join(scenarios.names()))
     parser.add_argument("--option", action="append", default=[], metavar="KEY=VALUE", help="an option of the scenario")
-    parser.add_argument("--model", default="auto", help="auto, nano, smollm2-135m, or a folder (default: %(default)s)")
+    parser.add_argument("--model", default="auto",
+                        help="auto, nano, smollm2-135m, a folder, or an id of the hub (default: %(default)s)")
     parser.add_argument("--adapter", help="where to start: a folder or a shipped name (default: the scenario's own)")
     parser.add_argument("--seed", type=int, default=0, help="of the training (default: %(default)s)")
     parser.add_argument("--out", help="run folder (default: runs/SCENARIO-DATE)")
