@@ -283,10 +283,10 @@ class Session:
         if after is not None and (not self.traced or self.trace[-1] != after):
             self.trace.append(after)
         self.turns.append(self.turn)
-        self.turns_played += 1
         self.ended = outcome.ended
         self.phase = PLAYED
         self._record()
+        self.turns_played += 1  # a signal may end the game in between: what is counted lies in the log
         return self.turn
 
     def _tick(self, state: Any) -> None:

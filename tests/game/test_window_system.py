@@ -67,4 +67,5 @@ def test_a_signal_at_play_ends_cleanly_and_says_what_was_played(sent: int, code:
     assert "episodes ended" in said and game.returncode == code
     with Reader(log) as read:
         assert read.clean, "the log was closed"
-        assert sum(len(episode.turns) for episode in read.episodes()) == int(said.split()[0])
+        recorded = sum(len(episode.turns) for episode in read.episodes())
+        assert 0 <= recorded - int(said.split()[0]) <= 1, "what it says lies in the log"
