@@ -251,12 +251,16 @@ def check_run(folder: Path, updates: int) -> None:
     assert not list(folder.glob("errand-rank*"))
 
 
-@pytest.mark.slow  # after Ctrl-C the launcher itself sometimes stays, without its ranks
 def test_two_launched_ranks_are_stopped_and_go_on_as_one_run(tmp_path):
     process = launched(tmp_path, *SMALL, "--updates", "3")  # enough of them that the signal comes before the end
     wait_for(tmp_path / "run/checkpoints/u0001/node.json", process)
     os.killpg(process.pid, signal.SIGINT)  # as Ctrl-C does
-    out, _ = process.communicate(timeout=500)
+    try:
+        out, _ = process.communicate(timeout=90)
+    except subprocess.TimeoutExpired:  # MLX's launcher sometimes stays; the ranks are ours, and have to be gone
+        assert not ranks_of(process.pid)
+        process.kill()
+        out, _ = process.communicate(timeout=90)
     assert "2 ranks with 2 workers" in out
     assert out.count("update 1/3") <= 1  # one rank speaks
     process = launched(tmp_path, "--resume", "run")
@@ -279,7 +283,7 @@ def test_two_launched_ranks_are_stopped_and_go_on_as_one_run(tmp_path):
 def test_a_killed_rank_ends_the_other_and_the_run_goes_on_alone(rank, tmp_path):
     process = launched(tmp_path, *SMALL, "--updates", "3")
     wait_for(tmp_path / "run/checkpoints/u0001/node.json", process)
-    os.kill(pid_of(rank, process.pid), signal.SIGKILL)
+    os.kill(ranks_of(process.pid)[rank], signal.SIGKILL)
     out, err = process.communicate(timeout=500)
     assert f"rank {rank} exited with code -9" in err
     assert rank == 0 or "go on with: python -m rl.train --resume run" in out
@@ -292,18 +296,19 @@ def test_a_killed_rank_ends_the_other_and_the_run_goes_on_alone(rank, tmp_path):
     check_run(tmp_path, 3)
 
 
-def pid_of(rank: int, session: int) -> int:
-    """The process of a rank in a launch."""
+def ranks_of(session: int) -> dict[int, int]:
+    """The process of each rank in a launch."""
+    found: dict[int, int] = {}
     for path in Path("/proc").glob("[0-9]*"):
         try:
             environment = (path / "environ").read_bytes().split(b"\0")
-            command = (path / "cmdline").read_bytes()
-            ours = os.getsid(int(path.name)) == session and b"rl.train" in command
-            if ours and f"{RANK}={rank}".encode() in environment:
-                return int(path.name)
+            ours = os.getsid(int(path.name)) == session and b"rl.train" in (path / "cmdline").read_bytes()
+            named = [word for word in environment if word.startswith(f"{RANK}=".encode())]
+            if ours and named:
+                found[int(named[0].partition(b"=")[2])] = int(path.name)
         except OSError:
             continue
-    raise AssertionError(f"no rank {rank}")
+    return found
 
 
 def test_of_a_run_that_goes_on_the_other_ranks_get_what_it_goes_on_from(tmp_path):
