@@ -1,8 +1,7 @@
 """Players that may die: work is handed out to them, and handed out again where one is lost or slow.
 
 What work gives depends on the work alone, so that it doesn't matter who does it and how often: who is first counts. How
-players are started
-and reached is a `Backend`'s: see `rl.ray_backend`.
+players are started and reached is a `Backend`'s: see `rl.ray_backend`.
 """
 
 from __future__ import annotations
@@ -18,8 +17,6 @@ from rl.pool import WorkerError
 
 TRIES = 3  # how often work is handed out, and a player is started without coming up, before it is given up
 START_S = 180.0  # how long the first players may take to come up
-
-
 SLOW, SLOW_S = 3.0, 10.0  # times the usual, and seconds at least, from which on another does the work as well
 USUAL = 32  # of how many pieces of work the usual time is the median
 

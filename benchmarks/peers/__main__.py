@@ -62,8 +62,8 @@ def arguments() -> argparse.ArgumentParser:
     parser.add_argument("--groups", type=int, default=8, help="(default: %(default)s)")
     parser.add_argument("--group-size", type=int, default=4, help="(default: %(default)s)")
     parser.add_argument("--turns", type=int, default=24, metavar="N",
-                        help="the peers are given the first N recorded ones: what a turn costs them doesn't depend on "
-                        "how many there are (default: %(default)s)")
+                        help="the peers are given the first N recorded ones, since all of them would take too long "
+                        "(default: %(default)s)")
     parser.add_argument("--workers", type=int, default=2, help="cores for each side (default: %(default)s)")
     parser.add_argument("--rounds", type=int, default=3, help="(default: %(default)s)")
     parser.add_argument("--seconds", type=float, default=1.5, help="of steps in each world and round")
